@@ -1,0 +1,55 @@
+#include "cli/command.h"
+
+#include <array>
+
+#include "measure/worker.h"
+
+namespace fusetune::cli {
+namespace {
+
+int run_worker(Options& options) {
+  options.parse();
+  return measure::worker_main();
+}
+
+constexpr std::array kCommands = {
+    Command{"translate", "what fusion masks mean: one line per mask",
+            "  fusetune translate 0001101010101010        prints 6826 0 2 1 2 3 4\n"
+            "  fusetune translate 48996 --explain",
+            run_translate},
+    Command{"encode", "segments to the canonical mask that names them",
+            "  fusetune encode --segment 3-7 8-15 --hand-written", run_encode},
+    Command{"space", "counts and lists the plans there are",
+            "  fusetune space\n"
+            "  fusetune space --list --filter 'kernels<=4' --filter handwritten --csv",
+            run_space},
+    Command{"generate", "writes the generated sources of a plan, one kernel per segment",
+            "  fusetune generate 48996 --out kernels.out\n"
+            "  fusetune generate 0x7fff --preset minilm-l6 --standalone --compile",
+            run_generate},
+    Command{"search", "finds the best plan for a problem", "  fusetune search --preset bert-base --seq 128", run_search},
+    Command{"run", "runs the block once and checks its output",
+            "  fusetune run 48996 --weights model.safetensors --input x.npy --output y.npy", run_run},
+    Command{"verify", "checks the kernels of a plan against the float64 reference",
+            "  fusetune verify 48996 --seq 64\n"
+            "  fusetune verify --all-segments --preset minilm-l6 --mask causal",
+            run_verify},
+    Command{"bench", "times plans side by side, interleaved", "  fusetune bench 10922 48996 0 --pairs 40", run_bench},
+    Command{"db", "looks at recorded measurements", "  fusetune db stats", run_db},
+    Command{"devices", "lists what kernels can run on", "  fusetune devices --json", run_devices},
+    Command{"doctor", "says what is here, what is missing and how to get it", "  fusetune doctor", run_doctor},
+    Command{"train", "fits the cost model to recorded measurements", "", nullptr},
+    Command{"predict", "predicts a plan's time with the cost model", "", nullptr},
+    Command{"evaluate", "says how good model and search are on recorded data", "", nullptr},
+    Command{"profile", "times each kernel of a plan", "", nullptr},
+    Command{"export", "writes a bundle that runs without fusetune", "", nullptr},
+    Command{"explain", "says what each border of a plan saves and costs", "", nullptr},
+    Command{"report", "writes one HTML page about a search", "", nullptr},
+    Command{"worker", "runs candidates for another fusetune process", "", run_worker, true},
+};
+
+}  // namespace
+
+std::span<const Command> commands() { return kCommands; }
+
+}  // namespace fusetune::cli

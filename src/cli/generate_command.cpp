@@ -1,0 +1,159 @@
+// generate: the sources of a plan's kernels, for reading or for compiling elsewhere.
+#include <fmt/core.h>
+
+#include <filesystem>
+
+#include "backend/cpu/cpu_info.h"
+#include "backend/cpu/kernel_compiler.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/number.h"
+#include "cli/command.h"
+#include "cli/mask_arguments.h"
+#include "cli/output.h"
+#include "cli/plan_kernels.h"
+#include "cli/problem_options.h"
+#include "cli/progress.h"
+#include "measure/environment.h"
+
+namespace fusetune::cli {
+namespace {
+
+struct GenerateArguments {
+  MaskArguments masks;
+  ProblemOptions problem;
+  ScheduleOption schedule;
+  bool all_segments = false, standalone = false, compile = false;
+  std::string target = "cpu", isa, out, cxx, kernel_dir;
+  int threads = 0;
+
+  void declare(Options& options) {
+    masks.declare(options, false);
+    options.flag("--all-segments", all_segments, "all 147 segment variants instead of a plan's");
+    options.text("--target", target, "cpu", "language of the sources");
+    options.text("--isa", isa, "generic|avx2|avx512", "instruction set; default: the best this CPU runs");
+    options.integer("--threads", threads, "N", "threads the schedules are for; 0: all CPUs of this process");
+    options.text("--out", out, "DIR", "write one file per segment; default: print them");
+    options.flag("--standalone", standalone, "with the building blocks inside: compiles alone, without include path");
+    options.flag("--compile", compile, "compile them too and say how it went");
+    options.text("--cxx", cxx, "COMPILER", "C++ compiler; default: $CXX, then what is found");
+    options.text("--kernel-dir", kernel_dir, "DIR", "read the building blocks from DIR, not from the program");
+    options.later("--arch");
+    schedule.declare(options);
+    problem.declare(options);
+  }
+};
+
+void check_target(const std::string& target) {
+  if (target == "cpu") return;
+  if (target == "cuda" || target == "hip")
+    throw base::UsageError(fmt::format("target {} comes with a later version; this one has cpu", target));
+  throw base::UsageError(fmt::format("there is no target '{}'; this version has cpu", target));
+}
+
+lower::CpuTarget target_of(const backend::cpu::CpuInfo& cpu, const GenerateArguments& arguments) {
+  lower::CpuTarget target;
+  target.isa = arguments.isa.empty() ? cpu.best_isa : lower::parse_isa(arguments.isa);
+  target.threads = arguments.threads > 0 ? arguments.threads : cpu.cpus;
+  if (cpu.l1_bytes > 0) target.l1_bytes = cpu.l1_bytes;
+  if (cpu.l2_bytes > 0) target.l2_bytes = cpu.l2_bytes;
+  return target;
+}
+
+std::string fingerprint(const backend::cpu::CpuInfo& cpu, const lower::CpuTarget& target, const std::string& cxx) {
+  return measure::describe_environment(cpu, target.isa, target.threads, backend::cpu::find_compiler(cxx),
+                                       measure::CacheMode::model)
+      .fingerprint;
+}
+
+std::string file_name(const plan::SegmentVariant& variant) {
+  return fmt::format("segment_{}_{}{}.cpp", variant.segment.first, variant.segment.last,
+                     variant.hand_written ? "_hand_written" : "");
+}
+
+std::string text_of(const codegen::KernelSource& kernel, bool standalone) {
+  return standalone ? codegen::translation_unit({&kernel, 1}) : codegen::readable_source(kernel);
+}
+
+void write_files(const std::vector<codegen::KernelSource>& kernels, const ScheduleTable& schedules,
+                 const GenerateArguments& arguments) {
+  const std::filesystem::path directory = arguments.out;
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error)
+    throw base::EnvironmentError(fmt::format("cannot create {}: {}", directory.string(), error.message()));
+  report::Table table({{"file", "file"}, {"segment", "segment"}, {"from", "from"}, {"schedule", "schedule"}});
+  for (const codegen::KernelSource& kernel : kernels) {
+    const std::filesystem::path file = directory / file_name(kernel.variant);
+    base::write_file_atomic(file, text_of(kernel, arguments.standalone));
+    table.add({file.string(), kernel.variant.to_string(), std::string(schedules.origin(kernel.variant)),
+               kernel.schedule.to_string()});
+  }
+  print(table.to_text());
+}
+
+void print_sources(const std::vector<codegen::KernelSource>& kernels, bool standalone) {
+  if (standalone) {
+    print(codegen::translation_unit(kernels));
+    return;
+  }
+  for (std::size_t i = 0; i < kernels.size(); ++i) print((i > 0 ? "\n" : "") + text_of(kernels[i], false));
+}
+
+/// Returns the exit code: one kernel that does not compile makes the answer bad.
+int compile_all(const std::vector<codegen::KernelSource>& kernels, lower::Isa isa, const std::string& cxx) {
+  backend::cpu::Compiler compiler = backend::cpu::find_compiler(cxx);
+  base::note(fmt::format("compiling with {} {}", compiler.path, compiler.version));
+  backend::cpu::CompileOptions options;
+  options.cache_directory = base::cache_directory();
+  const auto results = backend::cpu::KernelCompiler(std::move(compiler), isa, options).compile(kernels, Progress("compiling"));
+  int failed = 0;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].status == backend::cpu::CompileResult::Status::ok) continue;
+    ++failed;
+    base::note(fmt::format("{} does not compile:\n{}", kernels[i].variant.to_string(), results[i].log));
+  }
+  base::note(fmt::format("{} of {} kernels compiled", kernels.size() - static_cast<std::size_t>(failed), kernels.size()));
+  return failed == 0 ? kDone : kBadAnswer;
+}
+
+}  // namespace
+
+int run_generate(Options& options) {
+  GenerateArguments arguments;
+  arguments.declare(options);
+  options.parse();
+  check_target(arguments.target);
+  if (!arguments.kernel_dir.empty()) codegen::set_kernel_directory(arguments.kernel_dir);
+
+  std::vector<plan::SegmentVariant> variants;
+  if (arguments.all_segments) {
+    variants.assign(plan::all_variants().begin(), plan::all_variants().end());
+    if (!arguments.masks.masks().empty()) throw base::UsageError("give a MASK or --all-segments, not both");
+  } else {
+    const auto masks = arguments.masks.at_least_one();
+    if (masks.size() > 1) throw base::UsageError("generate takes one MASK");
+    variants = plan::FusionPlan::from_mask(masks.front()).variants();
+  }
+
+  const block::Problem problem = arguments.problem.problem();
+  const backend::cpu::CpuInfo cpu = backend::cpu::probe_cpu();
+  const lower::CpuTarget target = target_of(cpu, arguments);
+  const std::string where = arguments.schedule.wants_records() ? fingerprint(cpu, target, arguments.cxx) : "";
+  const ScheduleTable schedules = arguments.schedule.table(problem, target, where, measure::CacheMode::model);
+
+  std::vector<codegen::KernelSource> kernels;
+  for (const plan::SegmentVariant& variant : variants)
+    kernels.push_back(codegen::generate_cpu(variant, schedules(variant), problem, target));
+  base::note(fmt::format("{}  {}, {} threads  {}", describe(problem), lower::name(target.isa), target.threads,
+                         describe(schedules, variants)));
+  if (arguments.out.empty())
+    print_sources(kernels, arguments.standalone);
+  else
+    write_files(kernels, schedules, arguments);
+  flush_output();
+  return arguments.compile ? compile_all(kernels, target.isa, arguments.cxx) : kDone;
+}
+
+}  // namespace fusetune::cli

@@ -1,0 +1,29 @@
+#include "cli/interrupt.h"
+
+#include <csignal>
+
+namespace fusetune::cli {
+namespace {
+
+volatile std::sig_atomic_t caught = 0;
+
+void remember(int) { caught = 1; }
+
+}  // namespace
+
+void catch_interrupts() {
+  struct sigaction action = {};
+  action.sa_handler = remember;
+  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool interrupted() { return caught != 0; }
+
+void stop_if_interrupted() {
+  if (interrupted()) throw Interrupted{};
+}
+
+}  // namespace fusetune::cli

@@ -1,0 +1,226 @@
+#include "cli/options.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/number.h"
+#include "base/text.h"
+#include "cli/command.h"
+
+namespace fusetune::cli {
+
+namespace {
+
+/// `word` as one word of a POSIX shell.
+std::string quoted(const std::string& word) {
+  if (!word.empty() && word.find_first_of(" \t\n'\"\\$&|;<>()*?[]#~`!{}") == std::string::npos) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+}  // namespace
+
+struct Options::Impl {
+  std::string command;
+  CLI::App app;
+  std::vector<std::string> words;
+  std::vector<std::string> names;      // declared, for suggestions
+  std::vector<std::string> required;   // names of positionals that must be there
+  std::vector<std::string> later;      // known, refused
+  std::string group;
+  bool quiet = false;
+
+  CLI::Option* finish(CLI::Option* option, std::string_view name, std::string_view value) {
+    names.emplace_back(name);
+    if (!value.empty()) option->type_name(std::string(value));
+    if (!group.empty()) option->group(group);
+    return option;
+  }
+
+  /// An option whose one value `read` turns into its target; `read` returns what was expected, empty if all is well.
+  template <typename Read>
+  void add_value(std::string_view name, std::string_view value, std::string_view help, const std::string& initial,
+                 Read read) {
+    const auto convert = [name = std::string(name), read](const std::string& text) {
+      if (const std::string expected = read(text); !expected.empty())
+        throw base::UsageError(fmt::format("{} {}: expected {}", name, text.empty() ? "''" : text, expected));
+    };
+    CLI::Option* option = app.add_option_function<std::string>(std::string(name), convert, std::string(help));
+    finish(option, name, value);
+    if (!initial.empty()) option->default_str(initial);
+  }
+
+  void refuse_unknown_words() const {
+    for (const std::string& word : app.remaining()) {
+      const std::string name = word.substr(0, word.find('='));
+      if (!name.starts_with('-') || name == "-")
+        throw base::UsageError(fmt::format("'{}' was not expected; see fusetune {} --help", word, command));
+      const std::vector<std::string_view> candidates(names.begin(), names.end());
+      const std::string near = base::nearest(name, candidates);
+      throw base::UsageError(fmt::format("unknown option '{}'{}; see fusetune {} --help", name,
+                                         near.empty() ? "" : fmt::format(", did you mean {}?", near), command));
+    }
+  }
+};
+
+Options::Options(const Command& command, std::vector<std::string> words) : impl_(std::make_unique<Impl>()) {
+  impl_->command = command.name;
+  impl_->words = std::move(words);
+  CLI::App& app = impl_->app;
+  app.description(std::string(command.summary));
+  app.name(fmt::format("fusetune {}", command.name));
+  app.set_help_flag("-h,--help", "print this and exit");
+  app.allow_extras();  // refused after parsing, with a suggestion
+  app.get_formatter()->column_width(34);
+  impl_->names.emplace_back("--help");
+  flag("--quiet", impl_->quiet, "no progress or notes on standard error");
+  if (!command.example.empty()) app.footer(fmt::format("Example:\n{}", command.example));
+}
+
+Options::~Options() = default;
+
+void Options::positionals(std::string_view name, std::vector<std::string>& target, std::string_view help, bool required) {
+  impl_->app.add_option(std::string(name), target, std::string(help))->type_name("...");
+  if (required) impl_->required.emplace_back(name);
+}
+
+void Options::positional(std::string_view name, std::string& target, std::string_view help, bool required) {
+  impl_->app.add_option(std::string(name), target, std::string(help))->type_name("");
+  if (required) impl_->required.emplace_back(name);
+}
+
+void Options::flag(std::string_view name, bool& target, std::string_view help) {
+  impl_->finish(impl_->app.add_flag(std::string(name), target, std::string(help)), name, "");
+}
+
+void Options::text(std::string_view name, std::string& target, std::string_view value, std::string_view help) {
+  impl_->add_value(name, value, help, target, [&target](const std::string& text) {
+    target = text;
+    return std::string();
+  });
+}
+
+void Options::texts(std::string_view name, std::vector<std::string>& target, std::string_view value,
+                    std::string_view help) {
+  impl_->finish(impl_->app.add_option(std::string(name), target, std::string(help)), name, value);
+}
+
+void Options::choice(std::string_view name, std::string& target, const std::vector<std::string>& choices,
+                     std::string_view help) {
+  std::string joined;
+  for (const std::string& choice : choices) joined += (joined.empty() ? "" : "|") + choice;
+  impl_->add_value(name, joined, help, target, [&target, choices, joined](const std::string& text) {
+    if (std::find(choices.begin(), choices.end(), text) == choices.end()) return "one of " + joined;
+    target = text;
+    return std::string();
+  });
+}
+
+void Options::integer(std::string_view name, std::int64_t& target, std::string_view value, std::string_view help,
+                      std::int64_t minimum, std::int64_t maximum) {
+  impl_->add_value(name, value, help, std::to_string(target), [&target, minimum, maximum](const std::string& text) {
+    const auto number = base::parse_int(text);
+    if (!number || *number < minimum || *number > maximum)
+      return maximum == INT64_MAX || maximum == INT32_MAX
+                 ? fmt::format("a whole number of at least {}", minimum)
+                 : fmt::format("a whole number from {} to {}", minimum, maximum);
+    target = *number;
+    return std::string();
+  });
+}
+
+void Options::integer(std::string_view name, int& target, std::string_view value, std::string_view help, int minimum,
+                      int maximum) {
+  impl_->add_value(name, value, help, std::to_string(target), [&target, minimum, maximum](const std::string& text) {
+    const auto number = base::parse_int(text);
+    if (!number || *number < minimum || *number > maximum)
+      return maximum == INT32_MAX ? fmt::format("a whole number of at least {}", minimum)
+                                  : fmt::format("a whole number from {} to {}", minimum, maximum);
+    target = static_cast<int>(*number);
+    return std::string();
+  });
+}
+
+void Options::unsigned_integer(std::string_view name, std::uint64_t& target, std::string_view value,
+                               std::string_view help) {
+  impl_->add_value(name, value, help, std::to_string(target), [&target](const std::string& text) {
+    std::uint64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (text.empty() || error != std::errc() || end != text.data() + text.size())
+      return std::string("a whole number from 0 to 18446744073709551615");
+    target = number;
+    return std::string();
+  });
+}
+
+void Options::number(std::string_view name, double& target, std::string_view value, std::string_view help,
+                     double minimum) {
+  impl_->add_value(name, value, help, base::format_shortest(target), [&target, minimum](const std::string& text) {
+    const auto number = base::parse_double(text);
+    if (!number || !std::isfinite(*number) || *number < minimum)
+      return fmt::format("a number of at least {}", base::format_shortest(minimum));
+    target = *number;
+    return std::string();
+  });
+}
+
+void Options::output(std::string_view name, std::string& target, std::string_view help) {
+  // A flag that takes a value only after '=': "--json 6826" must not take the mask for a file.
+  impl_->finish(impl_->app.add_flag(fmt::format("{}{{-}}", name), target, std::string(help)), name, "");
+}
+
+void Options::later(std::string_view name) {
+  CLI::Option* option = impl_->app.add_option_function<std::vector<std::string>>(
+      std::string(name), [](const std::vector<std::string>&) {}, "");
+  option->expected(0, 1)->group("");
+  impl_->later.emplace_back(name);
+}
+
+void Options::group(std::string_view heading) { impl_->group = heading; }
+
+void Options::parse() {
+  Impl& impl = *impl_;
+  std::vector<std::string> words;
+  for (const std::string& word : impl.words) {
+    // "--json -" for those used to it: the same as "--json", and "-" is no operand of any command.
+    const bool after_output = !words.empty() && (words.back() == "--json" || words.back() == "--csv");
+    if (word == "-" && after_output) continue;
+    words.push_back(word);
+  }
+  std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
+  try {
+    impl.app.parse(std::move(words));
+  } catch (const CLI::CallForHelp&) {
+    throw HelpRequest{impl.app.help()};
+  } catch (const CLI::ParseError& error) {
+    throw base::UsageError(fmt::format("{}; see fusetune {} --help", error.what(), impl.command));
+  }
+  impl.refuse_unknown_words();
+  for (const std::string& name : impl.later)
+    if (given(name)) throw base::UsageError(fmt::format("the option {} comes with a later version", name));
+  for (const std::string& name : impl.required)
+    if (!given(name))
+      throw base::UsageError(fmt::format("fusetune {} needs {}; see fusetune {} --help", impl.command, name, impl.command));
+  base::set_quiet(impl.quiet);
+}
+
+bool Options::given(std::string_view name) const { return impl_->app.get_option(std::string(name))->count() > 0; }
+
+std::string Options::command_line(std::span<const std::string_view> names) const {
+  std::string text;
+  for (const std::string_view name : names) {
+    if (!given(name)) continue;
+    text += fmt::format(" {}", name);
+    for (const std::string& value : impl_->app.get_option(std::string(name))->results()) text += " " + quoted(value);
+  }
+  return text;
+}
+
+}  // namespace fusetune::cli

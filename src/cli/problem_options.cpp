@@ -1,0 +1,111 @@
+#include "cli/problem_options.h"
+
+#include <fmt/core.h>
+
+#include <array>
+
+#include "base/error.h"
+#include "block/data.h"
+
+namespace fusetune::cli {
+namespace {
+
+/// The research code's numbering of patterns.
+constexpr std::array<std::string_view, 3> kMaskIds = {"causal", "strided", "fixed"};
+
+constexpr std::array<std::string_view, 17> kNames = {
+    "--preset", "--hf-model", "--batch", "--seq",  "--heads", "--head-size", "--ffn",     "--layers", "--mask",
+    "--mask-id", "--dtype",   "--eps",   "--gelu", "--data",  "--seed",      "--weights", "--layer"};
+
+std::string preset_names() {
+  std::string names;
+  for (const block::Preset& preset : block::presets()) names += (names.empty() ? "" : "|") + std::string(preset.name);
+  return names;
+}
+
+std::string pattern_names() {
+  std::string names;
+  for (const block::MaskPatternInfo& pattern : block::mask_patterns())
+    names += (names.empty() ? "" : "|") + std::string(pattern.name);
+  return names;
+}
+
+}  // namespace
+
+void ProblemOptions::declare(Options& options) {
+  options_ = &options;
+  options.group("Problem");
+  options.text("--preset", preset_, "NAME", "sizes by name: " + preset_names());
+  options.text("--hf-model", hf_model_, "DIR", "sizes, eps and activation from config.json, weights beside it");
+  options.integer("--batch", batch_, "N", "sequences", 1);
+  options.integer("--seq", seq_, "N", "tokens of a sequence", 1);
+  options.integer("--heads", heads_, "N", "attention heads; 0: the preset's");
+  options.integer("--head-size", head_size_, "N", "size of a head; 0: the preset's");
+  options.integer("--ffn", ffn_, "N", "inner size of the feed-forward part; 0: the preset's, 4 x hidden for own sizes");
+  options.integer("--layers", layers_, "N", "layers of the model around the block; 0: the preset's");
+  options.text("--mask", mask_, "PATTERN[:key=value,...]", "attention mask: " + pattern_names());
+  options.integer("--mask-id", mask_id_, "ID", "0 causal, 1 strided, 2 fixed (instead of --mask)", 0, 2);
+  options.choice("--dtype", dtype_, {"f32", "f16", "bf16"}, "of tensors and weights");
+  options.number("--eps", eps_, "X", "LayerNorm's epsilon; 0: the preset's");
+  options.choice("--gelu", gelu_, {"erf", "tanh"}, "form of GELU");
+  options.choice("--data", data_, {"uniform", "scaled"}, "distribution of generated data");
+  options.unsigned_integer("--seed", seed_, "N", "of generated data");
+  options.text("--weights", weights_, "FILE", "weights from a .safetensors file with Hugging Face BERT names");
+  options.integer("--layer", layer_, "N", "layer of --weights or --hf-model");
+  options.group("");
+}
+
+block::Problem ProblemOptions::problem() const {
+  if (options_->given("--mask") && options_->given("--mask-id"))
+    throw base::UsageError("--mask and --mask-id both choose the attention mask: give one of them");
+  const block::Preset& preset = block::find_preset(preset_);
+  block::Problem problem;
+  problem.heads = preset.heads;
+  problem.head_size = preset.head_size;
+  problem.ffn = preset.ffn;
+  problem.layers = preset.layers;
+  problem.eps = preset.eps;
+  problem.gelu = block::parse_gelu(gelu_);
+  if (!hf_model_.empty()) block::apply_hf_config(hf_model_, problem);
+
+  const bool own_sizes = heads_ > 0 || head_size_ > 0;
+  if (heads_ > 0) problem.heads = heads_;
+  if (head_size_ > 0) problem.head_size = head_size_;
+  if (ffn_ > 0) {
+    problem.ffn = ffn_;
+  } else if (own_sizes) {
+    if (__builtin_mul_overflow(problem.heads, problem.head_size, &problem.ffn) ||
+        __builtin_mul_overflow(problem.ffn, 4, &problem.ffn))
+      throw base::UsageError("--heads x --head-size is too large");
+  }
+  if (layers_ > 0) problem.layers = layers_;
+  if (eps_ > 0) problem.eps = eps_;
+  if (options_->given("--gelu")) problem.gelu = block::parse_gelu(gelu_);
+
+  problem.batch = batch_;
+  problem.seq = seq_;
+  problem.mask = block::MaskSpec::parse(options_->given("--mask-id") ? kMaskIds.at(mask_id_) : std::string_view(mask_));
+  problem.dtype = block::parse_dtype(dtype_);
+  problem.data = block::parse_data_mode(data_);
+  problem.seed = seed_;
+  problem.check();
+  return problem;
+}
+
+std::filesystem::path ProblemOptions::weights() const {
+  if (!weights_.empty()) return weights_;
+  if (!hf_model_.empty()) {
+    const std::filesystem::path beside = std::filesystem::path(hf_model_) / "model.safetensors";
+    if (std::filesystem::exists(beside)) return beside;
+  }
+  return {};
+}
+
+std::string ProblemOptions::command_line() const { return options_->command_line(kNames); }
+
+std::string describe(const block::Problem& problem) {
+  return fmt::format("batch {}  seq {}  heads {} x {}  ffn {}  mask {}  {}", problem.batch, problem.seq, problem.heads,
+                     problem.head_size, problem.ffn, problem.mask.to_string(), block::name(problem.dtype));
+}
+
+}  // namespace fusetune::cli

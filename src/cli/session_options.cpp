@@ -1,0 +1,71 @@
+#include "cli/session_options.h"
+
+#include <fmt/core.h>
+
+#include <array>
+
+#include "backend/backend.h"
+#include "codegen/kernel_source.h"
+
+namespace fusetune::cli {
+namespace {
+
+constexpr std::array<std::string_view, 12> kNames = {
+    "--backend", "--threads", "--isa",         "--cxx", "--cache", "--samples", "--min-time", "--jobs",
+    "--compile-timeout", "--run-timeout", "--input", "--kernel-dir"};
+
+std::string field(const measure::Environment& environment, const std::string& name) {
+  const auto found = environment.fields.find(name);
+  return found == environment.fields.end() ? "?" : found->second;
+}
+
+}  // namespace
+
+void check_backend(const std::string& backend) { backend::make_backend(backend); }
+
+void SessionArguments::declare(Options& options) {
+  options_ = &options;
+  options.group("Device and measuring");
+  options.text("--backend", backend_, "NAME", "where kernels run");
+  options.integer("--threads", threads_, "N", "threads of a kernel; 0: all CPUs of this process");
+  options.text("--isa", isa_, "generic|avx2|avx512", "instruction set; default: the best this CPU runs");
+  options.text("--cxx", cxx_, "COMPILER", "C++ compiler; default: $CXX, then what is found");
+  options.choice("--cache", cache_, {"model", "warm", "cold"}, "what is in the caches when a sample starts");
+  options.integer("--samples", samples_, "N", "samples per candidate", 1, 100000);
+  options.number("--min-time", min_time_ms_, "MS", "milliseconds a sample lasts at least");
+  options.integer("--jobs", jobs_, "N", "compilers at once; 0: by CPUs and memory");
+  options.number("--compile-timeout", compile_timeout_, "S", "seconds per compiler call", 0.001);
+  options.number("--run-timeout", run_timeout_, "S", "seconds per candidate, checking included", 0.001);
+  options.text("--input", input_, "FILE.npy", "block input [B,S,D]; default: generated");
+  options.text("--kernel-dir", kernel_dir_, "DIR", "read the building blocks from DIR, not from the program");
+  options.group("");
+}
+
+measure::SessionOptions SessionArguments::session(const ProblemOptions& problem) const {
+  check_backend(backend_);
+  if (!isa_.empty()) lower::parse_isa(isa_);
+  if (!kernel_dir_.empty()) codegen::set_kernel_directory(kernel_dir_);
+  measure::SessionOptions session;
+  session.threads = threads_;
+  session.isa = isa_;
+  session.cxx = cxx_;
+  session.cache = measure::parse_cache_mode(cache_);
+  session.samples = samples_;
+  session.min_sample_seconds = min_time_ms_ * 1e-3;
+  session.jobs = jobs_;
+  session.compile_timeout = compile_timeout_;
+  session.run_timeout = run_timeout_;
+  session.weights = problem.weights();
+  session.layer = problem.layer();
+  session.input = input_;
+  return session;
+}
+
+std::string SessionArguments::command_line() const { return options_->command_line(kNames); }
+
+std::string describe(const measure::Environment& environment) {
+  return fmt::format("cpu {}, {} threads, {}", field(environment, "isa"), field(environment, "threads"),
+                     field(environment, "compiler"));
+}
+
+}  // namespace fusetune::cli

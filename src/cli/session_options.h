@@ -1,0 +1,35 @@
+// The options that say where and how candidates run: the same in every command that measures.
+#pragma once
+
+#include <string>
+
+#include "cli/options.h"
+#include "cli/problem_options.h"
+#include "lower/schedule.h"
+#include "measure/session.h"
+
+namespace fusetune::cli {
+
+class SessionArguments {
+ public:
+  /// --backend --threads --isa --cxx --cache --samples --min-time --jobs --compile-timeout --run-timeout --input --kernel-dir
+  void declare(Options& options);
+  /// Call after options.parse(). Throws base::UsageError for a backend that a later version brings.
+  measure::SessionOptions session(const ProblemOptions& problem) const;
+  /// The options given, as a command line that repeats them; starts with a space unless empty.
+  std::string command_line() const;
+
+ private:
+  const Options* options_ = nullptr;
+  std::string backend_ = "cpu", isa_, cxx_, cache_ = "model", input_, kernel_dir_;
+  int threads_ = 0, samples_ = 12, jobs_ = 0;
+  double min_time_ms_ = 1, compile_timeout_ = 120, run_timeout_ = 60;
+};
+
+/// Throws base::UsageError for an unknown backend and for one that a later version brings, by name.
+void check_backend(const std::string& backend);
+
+/// "cpu avx2, 2 threads, gcc 12.2.0": a session's environment in one line for people.
+std::string describe(const measure::Environment& environment);
+
+}  // namespace fusetune::cli

@@ -1,0 +1,250 @@
+// verify: every kernel of a plan, and the plan as a whole, against the float64 reference.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/mask_arguments.h"
+#include "cli/output.h"
+#include "cli/plan_kernels.h"
+#include "cli/problem_options.h"
+#include "cli/segment_argument.h"
+#include "cli/session_options.h"
+
+namespace fusetune::cli {
+namespace {
+
+struct VerifyArguments {
+  MaskArguments masks;
+  bool all_segments = false;
+  std::vector<std::string> variants;
+  std::string schedule_text;
+  std::string schedules = "chosen";
+  ScheduleOption schedule;
+  SessionArguments session;
+  ProblemOptions problem;
+  RowsOutput output;
+
+  void declare(Options& options) {
+    masks.declare(options, true);
+    options.flag("--all-segments", all_segments, "all 147 segment variants");
+    options.texts("--variant", variants, "VARIANT", "single kernels, e.g. '[7-14]' or '[2-6]*' (operators 0 to 14)");
+    options.choice("--schedules", schedules, {"chosen", "all"}, "check the chosen schedule or all that are tried");
+    options.text("--schedule-text", schedule_text, "SCHEDULE", "one schedule for every --variant");
+    output.declare(options);
+    schedule.declare(options);
+    session.declare(options);
+    problem.declare(options);
+  }
+};
+
+std::string coordinates(const std::vector<std::int64_t>& at) {
+  std::string text = "[";
+  for (const std::int64_t index : at) text += (text.size() > 1 ? "," : "") + std::to_string(index);
+  return text + "]";
+}
+
+/// The largest error of its tensors; NaN beats every number, so that it cannot hide.
+double largest(const measure::CheckResult& check, double measure::TensorCheck::*error) {
+  double worst = 0;
+  for (const measure::TensorCheck& tensor : check.tensors)
+    if (std::isnan(tensor.*error) || tensor.*error > worst) worst = tensor.*error;
+  return worst;
+}
+
+std::string complaint(const measure::TensorCheck& tensor) {
+  std::string text = fmt::format("      {} at {}: got {}, want {}", tensor.tensor, coordinates(tensor.worst_at), tensor.got,
+                                 tensor.want);
+  if (tensor.not_finite > 0) text += fmt::format("; {} elements not finite or never written", tensor.not_finite);
+  if (!tensor.note.empty()) text += "; " + tensor.note;
+  return text + "\n";
+}
+
+/// Writes one line per checked kernel or plan as it comes, and keeps rows for --json and --csv.
+class Findings {
+ public:
+  explicit Findings(bool quiet) : quiet_(quiet) {}
+
+  void add(const std::string& what, const std::string& schedule, const measure::CheckResult& check,
+           const std::string& repeat) {
+    const bool ok = check.outcome == measure::Outcome::ok;
+    const double norm = largest(check, &measure::TensorCheck::norm_error);
+    const double worst = largest(check, &measure::TensorCheck::worst_error);
+    failed_ += !ok;
+    ++count_;
+    rows_.add({what, schedule, std::string(measure::name(check.outcome)), norm, worst, check.message,
+               ok ? report::Cell() : report::Cell(repeat)});
+    if (quiet_) return;
+    std::string text = fmt::format("{:<14} {:<10} norm {:.2e}  worst {:.2e}  {}\n", measure::name(check.outcome), what, norm,
+                                   worst, schedule);
+    if (!ok) text += explanation(check) + "      repeat: " + repeat + "\n";
+    print(text);
+    flush_output();
+  }
+
+  void add_failure(const Candidate& candidate, measure::Outcome outcome, const std::string& message,
+                   const std::string& repeat) {
+    measure::CheckResult check;
+    check.outcome = outcome;
+    check.message = message;
+    add(candidate.variant.to_string(), candidate.schedule.to_string(), check, repeat);
+  }
+
+  int count() const { return count_; }
+  int failed() const { return failed_; }
+  const report::Table& rows() const { return rows_; }
+
+ private:
+  static std::string explanation(const measure::CheckResult& check) {
+    std::string text;
+    for (const measure::TensorCheck& tensor : check.tensors)
+      if (!tensor.passed) text += complaint(tensor);
+    if (text.empty() && !check.message.empty()) text = "      " + check.message + "\n";
+    return text;
+  }
+
+  bool quiet_;
+  int count_ = 0, failed_ = 0;
+  report::Table rows_{{{"kernel", "kernel"},
+                       {"schedule", "schedule"},
+                       {"outcome", "outcome"},
+                       {"norm_error", "norm error"},
+                       {"worst_error", "worst error"},
+                       {"message", "message"},
+                       {"repeat", "repeat"}}};
+};
+
+class Verifier {
+ public:
+  Verifier(const VerifyArguments& arguments, measure::Session& session)
+      : arguments_(arguments),
+        session_(session),
+        schedules_(arguments.schedule.table(session, measure::CacheMode::model)),
+        findings_(arguments.output.to_stdout()) {}
+
+  int run(const std::vector<plan::FusionMask>& masks, const std::vector<plan::SegmentVariant>& variants) {
+    const auto candidates = list(variants);
+    const auto compiled = compile(session_, candidates);
+    for (std::size_t i = 0; i < candidates.size(); ++i) check(candidates[i], compiled[i]);
+    for (const plan::FusionMask mask : masks) check_plan(mask, candidates, compiled);
+    base::note(fmt::format("{} checked, {} failed, {} schedules refused", findings_.count(), findings_.failed(), refused_));
+    arguments_.output.write(findings_.rows());
+    if (findings_.count() == 0) base::note("nothing could be checked");
+    return findings_.failed() == 0 && findings_.count() > 0 ? kDone : kBadAnswer;
+  }
+
+ private:
+  std::vector<Candidate> list(const std::vector<plan::SegmentVariant>& variants) {
+    std::vector<Candidate> candidates;
+    for (const plan::SegmentVariant& variant : variants) {
+      const std::size_t before = candidates.size();
+      if (!arguments_.schedule_text.empty()) {
+        candidates.push_back({variant, lower::Schedule::parse(arguments_.schedule_text)});
+      } else {
+        candidates.push_back({variant, schedules_(variant)});
+        if (arguments_.schedules == "all")
+          for (const auto& schedule : lower::schedule_space(variant, session_.problem(), session_.target()))
+            if (schedule != candidates[before].schedule) candidates.push_back({variant, schedule});
+      }
+    }
+    std::erase_if(candidates, [this](const Candidate& candidate) { return refuse(candidate); });
+    return candidates;
+  }
+
+  bool refuse(const Candidate& candidate) {
+    const std::string reason =
+        lower::refuse(candidate.schedule, candidate.variant, session_.problem(), session_.target());
+    if (reason.empty()) return false;
+    ++refused_;
+    base::note(fmt::format("refused {} {}: {}", candidate.variant.to_string(), candidate.schedule.to_string(), reason));
+    return true;
+  }
+
+  void check(const Candidate& candidate, const backend::cpu::CompileResult& compiled) {
+    using Status = backend::cpu::CompileResult::Status;
+    stop_if_interrupted();
+    if (compiled.status != Status::ok) {
+      const measure::Outcome outcome = compiled.status == Status::timeout          ? measure::Outcome::timeout
+                                       : compiled.status == Status::resource_limit ? measure::Outcome::resource_limit
+                                                                                   : measure::Outcome::compile_failed;
+      findings_.add_failure(candidate, outcome, compiled.log, repeat(candidate));
+      return;
+    }
+    findings_.add(candidate.variant.to_string(), candidate.schedule.to_string(), session_.check_segment(compiled.kernel),
+                  repeat(candidate));
+  }
+
+  /// The whole plan, with the first schedule of each variant, unless one of its kernels did not compile.
+  void check_plan(plan::FusionMask mask, const std::vector<Candidate>& candidates,
+                  const std::vector<backend::cpu::CompileResult>& compiled) {
+    stop_if_interrupted();
+    measure::PlanKernels kernels;
+    for (const plan::SegmentVariant& variant : plan::FusionPlan::from_mask(mask).variants()) {
+      const auto found = std::find_if(candidates.begin(), candidates.end(),
+                                      [&](const Candidate& candidate) { return candidate.variant == variant; });
+      if (found == candidates.end()) return;
+      const auto& result = compiled[static_cast<std::size_t>(found - candidates.begin())];
+      if (result.status != backend::cpu::CompileResult::Status::ok) return;
+      kernels.push_back(result.kernel);
+    }
+    findings_.add(std::to_string(mask.value), plan::FusionPlan::from_mask(mask).to_string(),
+                  session_.check_plan(kernels), fmt::format("fusetune verify {}{}", mask.value, options_text()));
+  }
+
+  std::string repeat(const Candidate& candidate) const {
+    return fmt::format("fusetune verify --variant '{}' --schedule-text '{}'{}", candidate.variant.to_string(),
+                       candidate.schedule.to_string(),
+                       arguments_.session.command_line() + arguments_.problem.command_line());
+  }
+  std::string options_text() const {
+    return arguments_.schedule.command_line() + arguments_.session.command_line() + arguments_.problem.command_line();
+  }
+
+  const VerifyArguments& arguments_;
+  measure::Session& session_;
+  ScheduleTable schedules_;
+  Findings findings_;
+  int refused_ = 0;
+};
+
+std::vector<plan::SegmentVariant> wanted_variants(const VerifyArguments& arguments,
+                                                  const std::vector<plan::FusionMask>& masks) {
+  const auto all = plan::all_variants();
+  if (arguments.all_segments) return {all.begin(), all.end()};
+  std::vector<plan::FusionPlan> plans;
+  for (const plan::FusionMask mask : masks) plans.push_back(plan::FusionPlan::from_mask(mask));
+  std::vector<plan::SegmentVariant> variants = distinct_variants(plans);
+  for (const std::string& text : arguments.variants) {
+    const plan::SegmentVariant variant = parse_variant(text);
+    if (std::find(variants.begin(), variants.end(), variant) == variants.end()) variants.push_back(variant);
+  }
+  if (variants.empty()) throw base::UsageError("what is to be checked? Give a MASK, --variant or --all-segments");
+  return variants;
+}
+
+}  // namespace
+
+int run_verify(Options& options) {
+  VerifyArguments arguments;
+  arguments.declare(options);
+  options.parse();
+  arguments.output.check();
+  const std::vector<plan::FusionMask> masks = arguments.masks.masks();
+  const std::vector<plan::SegmentVariant> variants = wanted_variants(arguments, masks);
+  if (!arguments.schedule_text.empty() && arguments.variants.empty())
+    throw base::UsageError("--schedule-text goes with --variant");
+
+  const block::Problem problem = arguments.problem.problem();
+  const measure::SessionOptions session_options = arguments.session.session(arguments.problem);
+  catch_interrupts();
+  measure::Session session(problem, session_options);
+  Verifier verifier(arguments, session);
+  base::note(fmt::format("{}   {}", describe(problem), describe(session.environment())));
+  return verifier.run(masks, variants);
+}
+
+}  // namespace fusetune::cli

@@ -1,0 +1,41 @@
+// One lock per device and machine: while one fusetune times, no other times or compiles.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "base/unique_fd.h"
+
+namespace fusetune::measure {
+
+class DeviceLock {
+ public:
+  /// Opens `fusetune-<device>.lock` in the cache directory, or in /tmp with the user's number where there is no
+  /// cache. Throws base::EnvironmentError.
+  explicit DeviceLock(std::string_view device);
+
+  /// Held until destroyed.
+  class Hold {
+   public:
+    explicit Hold(int fd) : fd_(fd) {}
+    ~Hold();
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    int fd_;
+  };
+
+  /// Waits until nobody else times or compiles; says so when that takes a while.
+  Hold for_timing();
+  /// Waits until nobody times; others may compile at the same moment.
+  Hold for_compiling();
+
+ private:
+  Hold take(int operation, std::string_view what);
+
+  std::filesystem::path path_;
+  base::UniqueFd fd_;
+};
+
+}  // namespace fusetune::measure

@@ -1,0 +1,274 @@
+#include "measure/protocol.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/number.h"
+
+namespace fusetune::measure {
+namespace {
+
+using Json = nlohmann::json;
+using backend::cpu::CompiledKernel;
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(base::format_shortest(value)); }
+
+double number(const Json& json) {
+  if (json.is_number()) return json.get<double>();
+  const auto value = base::parse_double(json.get<std::string>());
+  if (!value) throw base::InternalError("not a number in a message: " + json.dump());
+  return *value;
+}
+
+Json numbers(const std::vector<double>& values) {
+  Json json = Json::array();
+  for (const double value : values) json.push_back(number(value));
+  return json;
+}
+
+std::vector<double> numbers(const Json& json) {
+  std::vector<double> values;
+  for (const Json& element : json) values.push_back(number(element));
+  return values;
+}
+
+Json tensors(const std::vector<block::Tensor>& values) {
+  Json json = Json::array();
+  for (const block::Tensor tensor : values) json.push_back(static_cast<int>(tensor));
+  return json;
+}
+
+std::vector<block::Tensor> tensors(const Json& json) {
+  std::vector<block::Tensor> values;
+  for (const Json& element : json) {
+    const int index = element.get<int>();
+    if (index < 0 || index >= block::kTensorCount) throw base::InternalError("no such tensor in a message");
+    values.push_back(static_cast<block::Tensor>(index));
+  }
+  return values;
+}
+
+/// Text that need not be UTF-8 (a compiler's log, a path) without losing the message.
+std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+// ---- Kernels -------------------------------------------------------------------------------------------------
+
+Json to_json(const CompiledKernel& kernel) {
+  const codegen::KernelSource& source = kernel.source;
+  Json layouts = Json::array();
+  for (const auto& layout : source.layouts) {
+    layouts.push_back(layout ? Json{layout->panel, layout->group} : Json(nullptr));
+  }
+  return {{"library", kernel.library.string()},
+          {"symbol", kernel.symbol},
+          {"first", source.variant.segment.first},
+          {"last", source.variant.segment.last},
+          {"hand_written", source.variant.hand_written},
+          {"schedule", source.schedule.to_string()},
+          {"hash", source.hash},
+          {"layouts", layouts},
+          {"reads", tensors(source.reads)},
+          {"writes", tensors(source.writes)},
+          {"workspace", tensors(source.workspace)},
+          {"scratch", source.scratch_bytes}};
+}
+
+CompiledKernel kernel_from(const Json& json) {
+  CompiledKernel kernel;
+  kernel.library = json.at("library").get<std::string>();
+  kernel.symbol = json.at("symbol").get<std::string>();
+  codegen::KernelSource& source = kernel.source;
+  source.variant.segment = {json.at("first").get<int>(), json.at("last").get<int>()};
+  source.variant.hand_written = json.at("hand_written").get<bool>();
+  source.schedule = lower::Schedule::parse(json.at("schedule").get<std::string>());
+  source.symbol = kernel.symbol;
+  source.hash = json.at("hash").get<std::string>();
+  for (std::size_t weight = 0; weight < source.layouts.size(); ++weight) {
+    const Json& layout = json.at("layouts").at(weight);
+    if (!layout.is_null()) source.layouts[weight] = {layout.at(0).get<int>(), layout.at(1).get<int>()};
+  }
+  source.reads = tensors(json.at("reads"));
+  source.writes = tensors(json.at("writes"));
+  source.workspace = tensors(json.at("workspace"));
+  source.scratch_bytes = json.at("scratch").get<std::int64_t>();
+  return kernel;
+}
+
+// ---- Setup ---------------------------------------------------------------------------------------------------
+
+Json to_json(const WorkerSetup& setup) {
+  return {{"protocol", kProtocolVersion},
+          {"problem", setup.problem.key()},
+          {"threads", setup.threads},
+          {"cache", name(setup.cache)},
+          {"samples", setup.samples},
+          {"min_sample_seconds", setup.min_sample_seconds},
+          {"rotation_bytes", setup.rotation_bytes},
+          {"flush_bytes", setup.flush_bytes},
+          {"image", setup.image},
+          {"progress", setup.progress}};
+}
+
+WorkerSetup setup_from(const Json& json) {
+  if (const int version = json.at("protocol").get<int>(); version != kProtocolVersion) {
+    throw base::InternalError("this worker speaks protocol " + std::to_string(kProtocolVersion) + ", its session " +
+                              std::to_string(version) + ": they are of different versions of fusetune");
+  }
+  return {.problem = block::Problem::parse(json.at("problem").get<std::string>()),
+          .threads = json.at("threads").get<int>(),
+          .cache = parse_cache_mode(json.at("cache").get<std::string>()),
+          .samples = json.at("samples").get<int>(),
+          .min_sample_seconds = json.at("min_sample_seconds").get<double>(),
+          .rotation_bytes = json.at("rotation_bytes").get<std::int64_t>(),
+          .flush_bytes = json.at("flush_bytes").get<std::int64_t>(),
+          .image = json.at("image").get<std::string>(),
+          .progress = json.at("progress").get<std::string>()};
+}
+
+// ---- Results -------------------------------------------------------------------------------------------------
+
+Json to_json(const TensorCheck& check) {
+  return {{"tensor", check.tensor},
+          {"passed", check.passed},
+          {"norm_error", number(check.norm_error)},
+          {"worst_error", number(check.worst_error)},
+          {"worst_at", check.worst_at},
+          {"got", number(check.got)},
+          {"want", number(check.want)},
+          {"not_finite", check.not_finite},
+          {"note", check.note}};
+}
+
+TensorCheck tensor_check_from(const Json& json) {
+  return {.tensor = json.at("tensor").get<std::string>(),
+          .passed = json.at("passed").get<bool>(),
+          .norm_error = number(json.at("norm_error")),
+          .worst_error = number(json.at("worst_error")),
+          .worst_at = json.at("worst_at").get<std::vector<std::int64_t>>(),
+          .got = number(json.at("got")),
+          .want = number(json.at("want")),
+          .not_finite = json.at("not_finite").get<std::int64_t>(),
+          .note = json.at("note").get<std::string>()};
+}
+
+Json to_json(const CheckResult& result) {
+  Json checks = Json::array();
+  for (const TensorCheck& check : result.tensors) checks.push_back(to_json(check));
+  return {{"outcome", name(result.outcome)}, {"message", result.message}, {"tensors", checks}};
+}
+
+CheckResult check_from(const Json& json) {
+  CheckResult result{.outcome = parse_outcome(json.at("outcome").get<std::string>()),
+                     .message = json.at("message").get<std::string>(),
+                     .tensors = {}};
+  for (const Json& check : json.at("tensors")) result.tensors.push_back(tensor_check_from(check));
+  return result;
+}
+
+Json to_json(const Measurement& measurement) {
+  return {{"outcome", name(measurement.outcome)},
+          {"message", measurement.message},
+          {"samples_us", numbers(measurement.samples_us)},
+          {"dropped", measurement.dropped},
+          {"norm_error", number(measurement.norm_error)},
+          {"worst_error", number(measurement.worst_error)}};
+}
+
+Measurement measurement_from(const Json& json) {
+  Measurement measurement;
+  measurement.outcome = parse_outcome(json.at("outcome").get<std::string>());
+  measurement.message = json.at("message").get<std::string>();
+  measurement.samples_us = numbers(json.at("samples_us"));
+  measurement.time = summarize(measurement.samples_us);
+  measurement.dropped = json.at("dropped").get<int>();
+  measurement.norm_error = number(json.at("norm_error"));
+  measurement.worst_error = number(json.at("worst_error"));
+  return measurement;
+}
+
+Json to_json(const PairSeries& series) {
+  return {{"outcome", name(series.outcome)},
+          {"baseline_us", numbers(series.baseline_us)},
+          {"plan_us", numbers(series.plan_us)},
+          {"dropped", series.dropped},
+          {"stopped_early", series.stopped_early}};
+}
+
+PairSeries series_from(const Json& json) {
+  return {.outcome = parse_outcome(json.at("outcome").get<std::string>()),
+          .baseline_us = numbers(json.at("baseline_us")),
+          .plan_us = numbers(json.at("plan_us")),
+          .dropped = json.at("dropped").get<int>(),
+          .stopped_early = json.at("stopped_early").get<bool>()};
+}
+
+/// Runs `decode` on parsed text; whatever is wrong with the text is our own bug.
+template <typename Decode>
+auto decoded(std::string_view text, const char* what, Decode decode) {
+  try {
+    return decode(Json::parse(text));
+  } catch (const Json::exception& error) {
+    throw base::InternalError(std::string("a broken ") + what + " between session and worker: " + error.what());
+  }
+}
+
+}  // namespace
+
+std::string encode(const Request& request) {
+  Json plans = Json::array();
+  for (const PlanKernels& plan : request.plans) {
+    Json kernels = Json::array();
+    for (const CompiledKernel& kernel : plan) kernels.push_back(to_json(kernel));
+    plans.push_back(std::move(kernels));
+  }
+  Json json = {{"task", static_cast<int>(request.task)}, {"number", request.number}, {"whole", request.whole},
+               {"plans", std::move(plans)},              {"pairs", request.pairs},   {"canary_us", request.canary_us}};
+  if (request.task == Task::setup) json["setup"] = to_json(request.setup);
+  return dump(json);
+}
+
+Request decode_request(std::string_view text) {
+  return decoded(text, "request", [](const Json& json) {
+    Request request;
+    request.task = static_cast<Task>(json.at("task").get<int>());
+    request.number = json.at("number").get<std::uint64_t>();
+    if (request.task == Task::setup) request.setup = setup_from(json.at("setup"));
+    request.whole = json.at("whole").get<bool>();
+    for (const Json& plan : json.at("plans")) {
+      PlanKernels& kernels = request.plans.emplace_back();
+      for (const Json& kernel : plan) kernels.push_back(kernel_from(kernel));
+    }
+    request.pairs = json.at("pairs").get<int>();
+    request.canary_us = json.at("canary_us").get<double>();
+    return request;
+  });
+}
+
+std::string encode(const Reply& reply) {
+  Json series = Json::array();
+  for (const PairSeries& one : reply.series) series.push_back(to_json(one));
+  return dump({{"error", reply.error},
+               {"internal_error", reply.internal_error},
+               {"check", to_json(reply.check)},
+               {"measurement", to_json(reply.measurement)},
+               {"canary_us", reply.canary_us},
+               {"canary_drifted", reply.canary_drifted},
+               {"series", std::move(series)}});
+}
+
+Reply decode_reply(std::string_view text) {
+  return decoded(text, "reply", [](const Json& json) {
+    Reply reply;
+    reply.error = json.at("error").get<std::string>();
+    reply.internal_error = json.at("internal_error").get<bool>();
+    reply.check = check_from(json.at("check"));
+    reply.measurement = measurement_from(json.at("measurement"));
+    reply.canary_us = json.at("canary_us").get<double>();
+    reply.canary_drifted = json.at("canary_drifted").get<bool>();
+    for (const Json& one : json.at("series")) reply.series.push_back(series_from(one));
+    return reply;
+  });
+}
+
+}  // namespace fusetune::measure

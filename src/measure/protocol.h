@@ -1,0 +1,71 @@
+// Messages between the session and its workers: JSON text, one request, one reply.
+//
+// Numbers that are not finite travel as strings. Of a KernelSource only what running a kernel needs is sent:
+// not its text, its hash stands for that. A reply to Task::run is followed by the output's floats as raw bytes,
+// in messages of at most kChunkBytes.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "measure/pairs.h"
+#include "measure/session.h"
+
+namespace fusetune::measure {
+
+inline constexpr std::size_t kChunkBytes = std::size_t{64} << 20;
+
+/// What a worker needs to know once, before its first candidate.
+struct WorkerSetup {
+  block::Problem problem;
+  int threads = 1;
+  CacheMode cache = CacheMode::model;
+  int samples = 12;
+  double min_sample_seconds = 1e-3;
+  std::int64_t rotation_bytes = 0;
+  std::int64_t flush_bytes = 0;
+  std::string image;     // path of the SharedImage
+  std::string progress;  // path of the Progress page
+};
+
+enum class Task : std::uint8_t { setup, check, measure, compare, run };
+
+struct Request {
+  Task task = Task::setup;
+  std::uint64_t number = 0;        // of this request in its session
+  WorkerSetup setup;               // setup
+  bool whole = false;              // the kernels are a plan from hidden to output, not a segment
+  std::vector<PlanKernels> plans;  // check, measure, run: one; compare: all, plans[0] the baseline
+  int pairs = 0;                   // compare
+  double canary_us = 0;            // measure: what the canary takes on this machine; 0: not known yet
+};
+
+struct Reply {
+  /// The worker cannot go on although no candidate is to blame: the environment's fault or ours.
+  std::string error;
+  bool internal_error = false;
+  CheckResult check;                // check
+  Measurement measurement;          // measure
+  double canary_us = 0;             // setup, measure: as measured last
+  bool canary_drifted = false;      // measure: out of its band whatever was tried
+  std::vector<PairSeries> series;   // compare
+};
+
+std::string encode(const Request& request);
+std::string encode(const Reply& reply);
+/// Throw base::InternalError for text that is no such message.
+Request decode_request(std::string_view text);
+Reply decode_reply(std::string_view text);
+
+/// A page of memory shared by a session and its worker. A message would wake the session while something is
+/// being timed; a store does not.
+struct Progress {
+  std::atomic<std::uint64_t> request;   // number of the last request that was begun
+  std::atomic<std::uint64_t> steps;     // grows as long as work goes on
+  std::atomic<std::int32_t> candidate;  // index into the request's plans of the one that runs
+};
+
+}  // namespace fusetune::measure

@@ -1,0 +1,351 @@
+#include "measure/session.h"
+
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "block/data.h"
+#include "block/mask.h"
+#include "block/npy.h"
+#include "measure/device_lock.h"
+#include "measure/environment.h"
+#include "measure/pairs.h"
+#include "measure/shared_image.h"
+#include "measure/timing.h"
+#include "measure/worker_process.h"
+
+namespace fusetune::measure {
+namespace {
+
+using backend::cpu::CompiledKernel;
+using backend::cpu::CpuInfo;
+
+constexpr int kMaximumThreads = 1024;
+/// After so many candidates in a row beside which the canary was out of its band, that is the machine's speed.
+constexpr int kDriftsUntilRebased = 3;
+
+lower::Isa choose_isa(const std::string& requested, const CpuInfo& cpu) {
+  if (requested.empty()) return cpu.best_isa;
+  const lower::Isa isa = lower::parse_isa(requested);
+  if (backend::cpu::supports(cpu, isa)) return isa;
+  throw base::UsageError("this CPU (" + cpu.model + ") does not run " + requested + "; its best instruction set is " +
+                         std::string(lower::name(cpu.best_isa)));
+}
+
+int choose_threads(int requested, const CpuInfo& cpu) {
+  if (requested < 0 || requested > kMaximumThreads) {
+    throw base::UsageError("--threads " + std::to_string(requested) + ": expected 1 to " +
+                           std::to_string(kMaximumThreads) + ", or 0 for all CPUs");
+  }
+  return requested == 0 ? cpu.cpus : requested;
+}
+
+void require_sensible(const block::Problem& problem, const SessionOptions& options, const CpuInfo& cpu) {
+  problem.check(cpu.memory_bytes);
+  if (problem.dtype != block::Dtype::f32) {
+    throw base::UsageError("--dtype " + std::string(block::name(problem.dtype)) +
+                           ": the CPU kernels of this version run f32 only");
+  }
+  if (options.samples < 1) throw base::UsageError("--samples: expected at least 1");
+  if (!(options.min_sample_seconds > 0) || !std::isfinite(options.min_sample_seconds)) {
+    throw base::UsageError("--min-time: expected a time above 0");
+  }
+  if (!(options.run_timeout > 0)) throw base::UsageError("--run-timeout: expected a time above 0");
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const std::int64_t size : shape) text += (text.size() == 1 ? "" : ",") + std::to_string(size);
+  return text + "]";
+}
+
+std::vector<float> read_input(const std::filesystem::path& file, const block::Problem& problem) {
+  auto array = block::read_npy_floats(file);
+  const auto expected = problem.shape(block::Tensor::hidden);
+  if (array.shape != expected) {
+    throw base::UsageError("the input '" + file.string() + "' has shape " + shape_text(array.shape) +
+                           ", the problem needs " + shape_text(expected));
+  }
+  for (const float value : array.values) {
+    if (!std::isfinite(value)) throw base::UsageError("the input '" + file.string() + "' holds NaN or infinity");
+  }
+  return std::move(array.values);
+}
+
+block::BlockData prepare_data(const block::Problem& problem, const SessionOptions& options) {
+  block::BlockData data = block::generate_data(problem);
+  if (!options.weights.empty()) block::load_weights(options.weights, options.layer, problem, data);
+  if (!options.input.empty()) data.hidden = read_input(options.input, problem);
+  return data;
+}
+
+backend::cpu::CompileOptions compile_options(const SessionOptions& options) {
+  backend::cpu::CompileOptions result;
+  result.jobs = options.jobs;
+  result.timeout_seconds = options.compile_timeout;
+  if (const auto cache = base::cache_directory(); !cache.empty()) result.cache_directory = cache / "cpu";
+  return result;
+}
+
+/// A plan runs every operator once, in order.
+void require_whole(const PlanKernels& kernels) {
+  int next = 0;
+  for (const CompiledKernel& kernel : kernels) {
+    const plan::Segment& segment = kernel.source.variant.segment;
+    if (segment.first != next) break;
+    next = segment.last + 1;
+  }
+  if (next != block::kOperatorCount) {
+    throw base::InternalError("the kernels of a plan must run operators 0 to 14 in order; these stop before operator " +
+                              std::to_string(next));
+  }
+}
+
+/// The same text means the same machine code.
+std::string identity(const PlanKernels& kernels) {
+  base::Hasher hasher;
+  for (const CompiledKernel& kernel : kernels) hasher.add(kernel.library.string()).add(kernel.symbol);
+  return hasher.hex();
+}
+
+}  // namespace
+
+std::string_view name(CacheMode mode) {
+  switch (mode) {
+    case CacheMode::model: return "model";
+    case CacheMode::warm: return "warm";
+    case CacheMode::cold: return "cold";
+  }
+  throw base::InternalError("a cache mode without a name");
+}
+
+CacheMode parse_cache_mode(std::string_view text) {
+  for (const CacheMode mode : {CacheMode::model, CacheMode::warm, CacheMode::cold}) {
+    if (name(mode) == text) return mode;
+  }
+  throw base::UsageError("unknown cache mode '" + std::string(text) + "': expected model, warm or cold");
+}
+
+bool PairedComparison::tied() const { return is_tied(ratio, {low, high}); }
+
+struct Session::Impl {
+  Impl(const block::Problem& the_problem, const SessionOptions& the_options, const CpuInfo& the_cpu)
+      : problem(the_problem),
+        options(the_options),
+        cpu(the_cpu),
+        isa(choose_isa(options.isa, cpu)),
+        threads(choose_threads(options.threads, cpu)),
+        found_compiler(backend::cpu::find_compiler(options.cxx)),
+        environment(describe_environment(cpu, isa, threads, found_compiler, options.cache)),
+        compiler(found_compiler, isa, compile_options(options)),
+        lock("cpu"),
+        image(make_image()),
+        host(options.program.empty() ? "/proc/self/exe" : options.program, worker_setup()) {}
+
+  SharedImage make_image() const {
+    const block::Mask mask(problem.mask, problem.batch, problem.seq);
+    return SharedImage::create(problem, mask, prepare_data(problem, options));
+  }
+
+  WorkerSetup worker_setup() const {
+    return {.problem = problem,
+            .threads = threads,
+            .cache = options.cache,
+            .samples = options.samples,
+            .min_sample_seconds = options.min_sample_seconds,
+            .rotation_bytes = rotation_bytes(options.cache, problem, cpu.l3_bytes),
+            .flush_bytes = cache_flush_bytes(cpu.l3_bytes),
+            .image = image.path(),
+            .progress = {}};
+  }
+
+  Exchange ask(Task task, const PlanKernels& kernels, bool whole) {
+    Request request;
+    request.task = task;
+    request.whole = whole;
+    request.plans = {kernels};
+    request.canary_us = canary_us;
+    return host.ask(std::move(request), {options.run_timeout, false});
+  }
+
+  CheckResult check(const PlanKernels& kernels, bool whole);
+  Measurement measure(const PlanKernels& kernels, bool whole);
+  void follow_canary(const Reply& reply);
+  void compare_live(std::span<const PlanKernels> plans, int pairs, std::vector<PairedComparison>& results);
+
+  block::Problem problem;
+  SessionOptions options;
+  CpuInfo cpu;
+  lower::Isa isa;
+  int threads;
+  backend::cpu::Compiler found_compiler;
+  Environment environment;
+  backend::cpu::KernelCompiler compiler;
+  DeviceLock lock;
+  SharedImage image;
+  WorkerHost host;
+  double canary_us = 0;  // what the canary takes on this machine; 0: not known yet
+  int drifts = 0;        // candidates in a row beside which it was out of its band
+  std::set<std::string> checked_plans;
+};
+
+CheckResult Session::Impl::check(const PlanKernels& kernels, bool whole) {
+  const DeviceLock::Hold hold = lock.for_compiling();  // others may check as well, but not time
+  Exchange exchange = ask(Task::check, kernels, whole);
+  if (exchange.outcome != Outcome::ok) {
+    return {.outcome = exchange.outcome, .message = exchange.message, .tensors = {}};
+  }
+  // What a wrong kernel wrote elsewhere is unknown: the next candidate gets a new process.
+  if (exchange.reply.check.outcome != Outcome::ok) host.retire();
+  if (whole && exchange.reply.check.outcome == Outcome::ok) checked_plans.insert(identity(kernels));
+  return std::move(exchange.reply.check);
+}
+
+Measurement Session::Impl::measure(const PlanKernels& kernels, bool whole) {
+  const DeviceLock::Hold hold = lock.for_timing();
+  Exchange exchange = ask(Task::measure, kernels, whole);
+  Measurement measurement;
+  if (exchange.outcome != Outcome::ok) {
+    measurement.outcome = exchange.outcome;
+    measurement.message = exchange.message;
+    return measurement;
+  }
+  measurement = std::move(exchange.reply.measurement);
+  follow_canary(exchange.reply);
+  const bool harmless = measurement.outcome == Outcome::ok || measurement.outcome == Outcome::noisy;
+  if (!harmless) host.retire();
+  if (whole && harmless) checked_plans.insert(identity(kernels));
+  return measurement;
+}
+
+/// The first canary is the reference. One that stays away from it says that the machine's speed changed for good
+/// (another clock, a permanent load); measuring goes on from there, and the user is told.
+void Session::Impl::follow_canary(const Reply& reply) {
+  if (reply.canary_us <= 0) return;
+  if (canary_us <= 0) canary_us = reply.canary_us;
+  drifts = reply.canary_drifted ? drifts + 1 : 0;
+  if (drifts < kDriftsUntilRebased) return;
+  base::note("the machine runs at " + std::to_string(std::lround(100 * canary_us / reply.canary_us)) +
+             " % of its earlier speed; times measured before and after do not compare well");
+  canary_us = reply.canary_us;
+  drifts = 0;
+}
+
+/// Compares the plans whose outcome is still open. A plan that ends the worker is taken out, the others begin again.
+void Session::Impl::compare_live(std::span<const PlanKernels> plans, int pairs,
+                                 std::vector<PairedComparison>& results) {
+  for (;;) {
+    std::vector<std::size_t> live;
+    Request request;
+    request.task = Task::compare;
+    request.whole = true;
+    request.pairs = pairs;
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      if (results[i].outcome != Outcome::ok) continue;
+      live.push_back(i);
+      request.plans.push_back(plans[i]);
+    }
+    if (live.empty() || live.front() != 0) return;
+    const DeviceLock::Hold hold = lock.for_timing();
+    const Exchange exchange = host.ask(std::move(request), {options.run_timeout, true});
+    if (exchange.outcome != Outcome::ok) {
+      PairedComparison& culprit = results[live.at(static_cast<std::size_t>(exchange.candidate))];
+      culprit.outcome = exchange.outcome;
+      culprit.message = exchange.message;
+      continue;
+    }
+    const int comparisons = static_cast<int>(live.size()) - 1;
+    for (std::size_t i = 0; i < live.size(); ++i) {
+      const PairSeries& series = exchange.reply.series.at(i);
+      PairedComparison& result = results[live[i]];
+      result.outcome = series.outcome;
+      if (series.outcome != Outcome::ok) {
+        result.message = "other processes took the CPU from more than two thirds of its pairs";
+        continue;
+      }
+      result.time_a = summarize(series.baseline_us);
+      result.time_b = summarize(series.plan_us);
+      result.pairs = static_cast<int>(series.plan_us.size());
+      if (i == 0) continue;
+      result.ratio = median(paired_ratios(series.baseline_us, series.plan_us));
+      const Interval interval = ratio_interval(series, comparisons, pairs);
+      result.low = interval.low;
+      result.high = interval.high;
+    }
+    return;
+  }
+}
+
+Session::Session(const block::Problem& problem, const SessionOptions& options) {
+  const CpuInfo cpu = backend::cpu::probe_cpu();
+  require_sensible(problem, options, cpu);
+  impl_ = std::make_unique<Impl>(problem, options, cpu);
+}
+
+Session::~Session() = default;
+
+const block::Problem& Session::problem() const { return impl_->problem; }
+const Environment& Session::environment() const { return impl_->environment; }
+
+lower::CpuTarget Session::target() const {
+  lower::CpuTarget target{.isa = impl_->isa, .threads = impl_->threads};
+  if (impl_->cpu.l1_bytes > 0) target.l1_bytes = impl_->cpu.l1_bytes;
+  if (impl_->cpu.l2_bytes > 0) target.l2_bytes = impl_->cpu.l2_bytes;
+  return target;
+}
+
+std::vector<backend::cpu::CompileResult> Session::compile(std::span<const codegen::KernelSource> kernels,
+                                                          const std::function<void(int, int)>& progress) {
+  const DeviceLock::Hold hold = impl_->lock.for_compiling();
+  return impl_->compiler.compile(kernels, progress);
+}
+
+CheckResult Session::check_segment(const CompiledKernel& kernel) { return impl_->check({kernel}, false); }
+
+CheckResult Session::check_plan(const PlanKernels& kernels) {
+  require_whole(kernels);
+  return impl_->check(kernels, true);
+}
+
+Measurement Session::measure_segment(const CompiledKernel& kernel) { return impl_->measure({kernel}, false); }
+
+Measurement Session::measure_plan(const PlanKernels& kernels) {
+  require_whole(kernels);
+  return impl_->measure(kernels, true);
+}
+
+std::vector<PairedComparison> Session::compare_plans(std::span<const PlanKernels> plans, int pairs) {
+  if (pairs < 1) throw base::InternalError("comparing plans needs at least one pair");
+  std::vector<PairedComparison> results(plans.size());
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    require_whole(plans[i]);
+    results[i].outcome = Outcome::ok;
+    if (impl_->checked_plans.contains(identity(plans[i]))) continue;
+    const CheckResult check = impl_->check(plans[i], true);
+    results[i].outcome = check.outcome;
+    results[i].message = check.message;
+  }
+  impl_->compare_live(plans, pairs, results);
+  for (std::size_t i = 1; i < results.size(); ++i) {
+    if (results[i].outcome != Outcome::ok || results[i].pairs > 0) continue;
+    results[i].outcome = Outcome::skipped;
+    results[i].message = "the plan it was to be compared with failed: " + results[0].message;
+  }
+  return results;
+}
+
+std::vector<float> Session::run_plan(const PlanKernels& kernels) {
+  require_whole(kernels);
+  const DeviceLock::Hold hold = impl_->lock.for_compiling();
+  Exchange exchange = impl_->ask(Task::run, kernels, true);
+  if (exchange.outcome != Outcome::ok) {
+    throw base::EnvironmentError("running the plan failed: it " + exchange.message);
+  }
+  return std::move(exchange.output);
+}
+
+}  // namespace fusetune::measure

@@ -1,0 +1,117 @@
+// Session: compile, check and time candidates of one problem on one device, harmlessly.
+//
+// The session lives in the searching process and never runs generated code itself: it starts disposable
+// worker processes (`fusetune worker`) that load kernels, check them against the oracle and time them. A
+// worker that crashes or hangs costs its candidate; a new one takes its place.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/cpu_info.h"
+#include "backend/cpu/kernel_compiler.h"
+#include "block/problem.h"
+#include "measure/outcome.h"
+
+namespace fusetune::measure {
+
+enum class CacheMode { model, warm, cold };
+std::string_view name(CacheMode mode);
+CacheMode parse_cache_mode(std::string_view text);
+
+inline constexpr int kProtocolVersion = 1;
+
+struct SessionOptions {
+  int threads = 0;               // 0: all CPUs of this process
+  std::string isa;               // empty: the best this CPU runs
+  std::string cxx;               // empty: find one
+  CacheMode cache = CacheMode::model;
+  int samples = 12;              // screening samples per candidate
+  double min_sample_seconds = 1e-3;
+  int jobs = 0;
+  double compile_timeout = 120;  // seconds
+  double run_timeout = 60;       // seconds, per candidate, checking included
+  std::filesystem::path program; // the fusetune binary to start workers from; empty: /proc/self/exe
+  std::filesystem::path weights; // --weights FILE, with `layer`; empty: generated data
+  int layer = 0;
+  std::filesystem::path input;   // --input X.npy; empty: generated
+};
+
+/// Where measurements were made: they are comparable only under equal fingerprints.
+struct Environment {
+  std::map<std::string, std::string> fields;  // device, isa, threads, compiler, flags, os, ...
+  std::string fingerprint;                    // hash of the fields that matter
+};
+
+/// A candidate plan as compiled kernels in order, one per segment.
+using PlanKernels = std::vector<backend::cpu::CompiledKernel>;
+
+/// Two-sided comparison of plan b against plan a from alternating pairs: ratio = time b / time a.
+struct PairedComparison {
+  Outcome outcome = Outcome::skipped;
+  std::string message;
+  TimingSummary time_a, time_b;
+  double ratio = 1;  // median of paired ratios
+  double low = 1;    // confidence interval of the median ratio
+  double high = 1;
+  int pairs = 0;
+
+  /// The interval includes 1 or the ratio is within 0.5 % of it: no difference worth a claim.
+  bool tied() const;
+};
+
+/// Where the worst disagreement of a check was.
+struct TensorCheck {
+  std::string tensor;
+  bool passed = false;
+  double norm_error = 0;
+  double worst_error = 0;
+  std::vector<std::int64_t> worst_at;  // coordinates in the tensor's shape
+  double got = 0, want = 0;
+  std::int64_t not_finite = 0;         // NaN (also: never written) or unexpected inf
+  std::string note;                    // guard bytes overwritten, padded rows not zero, ...
+};
+struct CheckResult {
+  Outcome outcome = Outcome::skipped;  // ok or wrong_result or how it failed
+  std::string message;
+  std::vector<TensorCheck> tensors;
+};
+
+class Session {
+ public:
+  /// Probes the machine, finds the compiler, and prepares data and oracle. Throws base::EnvironmentError.
+  Session(const block::Problem& problem, const SessionOptions& options);
+  ~Session();
+
+  const block::Problem& problem() const;
+  const Environment& environment() const;
+  lower::CpuTarget target() const;
+
+  /// Compiles in parallel; nothing is timed meanwhile.
+  std::vector<backend::cpu::CompileResult> compile(std::span<const codegen::KernelSource> kernels,
+                                                   const std::function<void(int, int)>& progress = {});
+  /// Checks one segment on the oracle's inputs, without timing.
+  CheckResult check_segment(const backend::cpu::CompiledKernel& kernel);
+  /// Checks a whole plan from `hidden` to `output`.
+  CheckResult check_plan(const PlanKernels& kernels);
+  /// Checks, then times one segment (cache mode and samples of the options).
+  Measurement measure_segment(const backend::cpu::CompiledKernel& kernel);
+  /// Checks, then times one whole plan.
+  Measurement measure_plan(const PlanKernels& kernels);
+  /// Times plans against plans[0], alternating, up to `pairs` pairs each; simultaneous 95 % intervals over the
+  /// set. Result i compares plans[i] with plans[0] (result 0: itself, ratio 1). Unchecked plans are checked first.
+  std::vector<PairedComparison> compare_plans(std::span<const PlanKernels> plans, int pairs);
+  /// Runs a plan once on the session's data and returns `output` as float32.
+  std::vector<float> run_plan(const PlanKernels& kernels);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace fusetune::measure

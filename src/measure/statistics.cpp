@@ -1,0 +1,70 @@
+#include "measure/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+
+namespace fusetune::measure {
+namespace {
+
+/// log of P(Bin(n, 1/2) = k).
+double log_half_binomial(int n, int k) {
+  return std::lgamma(n + 1.0) - std::lgamma(k + 1.0) - std::lgamma(n - k + 1.0) - n * std::log(2.0);
+}
+
+}  // namespace
+
+double median(std::span<const double> values) {
+  if (values.empty()) throw base::InternalError("median of no values");
+  std::vector<double> sorted(values.begin(), values.end());
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  if (sorted.size() % 2 == 1) return *middle;
+  return (*std::max_element(sorted.begin(), middle) + *middle) / 2;
+}
+
+double median_absolute_deviation(std::span<const double> values) {
+  const double center = median(values);
+  std::vector<double> deviations;
+  deviations.reserve(values.size());
+  for (const double value : values) deviations.push_back(std::abs(value - center));
+  return median(deviations);
+}
+
+TimingSummary summarize(std::span<const double> samples_us) {
+  if (samples_us.empty()) return {};
+  return {.median_us = median(samples_us),
+          .mad_us = median_absolute_deviation(samples_us),
+          .min_us = *std::min_element(samples_us.begin(), samples_us.end()),
+          .count = static_cast<int>(samples_us.size())};
+}
+
+Interval median_interval(std::span<const double> values, double alpha) {
+  const int n = static_cast<int>(values.size());
+  int rank = 0;  // the largest k that keeps the error within alpha
+  double tail = 0;
+  while (rank < (n + 1) / 2) {
+    tail += std::exp(log_half_binomial(n, rank));
+    if (2 * tail > alpha) break;
+    ++rank;
+  }
+  if (rank == 0) return {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  std::vector<double> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  return {sorted[static_cast<std::size_t>(rank - 1)], sorted[static_cast<std::size_t>(n - rank)]};
+}
+
+std::vector<double> paired_ratios(std::span<const double> a, std::span<const double> b) {
+  if (a.size() != b.size()) throw base::InternalError("paired ratios of series of different length");
+  std::vector<double> ratios(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) ratios[i] = b[i] / a[i];
+  return ratios;
+}
+
+bool is_tied(double ratio, const Interval& interval) {
+  return (interval.low <= 1 && 1 <= interval.high) || std::abs(ratio - 1) <= kTieBand;
+}
+
+}  // namespace fusetune::measure

@@ -1,0 +1,39 @@
+// Robust statistics of timing samples: medians, and intervals that assume no distribution.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "measure/outcome.h"
+
+namespace fusetune::measure {
+
+/// Ratios this close to 1 are a tie whatever their interval: below what a timing can support.
+inline constexpr double kTieBand = 0.005;
+
+struct Interval {
+  double low = 0;
+  double high = 0;
+};
+
+/// Middle value; the mean of the two middle ones for an even count. Throws base::InternalError when empty.
+double median(std::span<const double> values);
+/// Median of |value - median(values)|, unscaled.
+double median_absolute_deviation(std::span<const double> values);
+/// Summary of samples in microseconds; all zero when there are none.
+TimingSummary summarize(std::span<const double> samples_us);
+
+/// Two-sided interval of the population median with error probability at most `alpha`, from order
+/// statistics: with n sorted values, P(x_(k) <= median <= x_(n+1-k)) = 1 - 2 P(Bin(n, 1/2) <= k - 1), and k
+/// is the largest for which that is at least 1 - alpha. Exact for any continuous distribution. Infinite on
+/// both sides where n is too small for `alpha` (n < 6 at 5 %).
+/// Source: W. J. Conover, Practical Nonparametric Statistics, confidence interval of a quantile.
+Interval median_interval(std::span<const double> values, double alpha);
+
+/// b[i] / a[i].
+std::vector<double> paired_ratios(std::span<const double> a, std::span<const double> b);
+
+/// A tie: the interval includes 1, or the ratio is within kTieBand of 1.
+bool is_tied(double ratio, const Interval& interval);
+
+}  // namespace fusetune::measure

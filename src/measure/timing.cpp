@@ -1,0 +1,156 @@
+#include "measure/timing.h"
+
+#include <sys/resource.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+#include "base/error.h"
+
+namespace fusetune::measure {
+namespace {
+
+using backend::cpu::Launch;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kLeastFlushBytes = 128 << 20;  // also where the size of the last-level cache is unknown
+constexpr double kWarmUpSeconds = 5e-3;               // clocks and branch predictors settle
+constexpr int kMaximumPasses = 1 << 20;
+
+/// What the operating system says about this process: all threads together.
+struct ProcessTimes {
+  long involuntary_switches;
+  double cpu_seconds;
+  Clock::time_point when;
+
+  static ProcessTimes now() {
+    rusage usage{};
+    timespec cpu{};
+    getrusage(RUSAGE_SELF, &usage);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+    return {usage.ru_nivcsw, static_cast<double>(cpu.tv_sec) + 1e-9 * static_cast<double>(cpu.tv_nsec),
+            Clock::now()};
+  }
+};
+
+bool was_interrupted(const ProcessTimes& before, const ProcessTimes& after, int threads) {
+  if (after.involuntary_switches == before.involuntary_switches) return false;
+  const double wall = std::chrono::duration<double>(after.when - before.when).count() * threads;
+  return wall - (after.cpu_seconds - before.cpu_seconds) > kStolenShare * wall;
+}
+
+/// Reads its share of a buffer: scratch is the buffer, scratch_stride the bytes of one thread.
+void stream_over(const ft_args* args, int thread, int /*threads*/, ft_barrier* /*barrier*/) {
+  const char* begin = args->scratch + thread * args->scratch_stride;
+  long sum = 0;
+  for (long offset = 0; offset < args->scratch_stride; offset += 64) sum += begin[offset];
+  __asm__ volatile("" : : "r"(sum));
+}
+
+}  // namespace
+
+std::int64_t cache_flush_bytes(std::int64_t l3_bytes) { return std::max(4 * l3_bytes, kLeastFlushBytes); }
+
+std::int64_t rotation_bytes(CacheMode mode, const block::Problem& problem, std::int64_t l3_bytes) {
+  if (mode != CacheMode::model) return 0;
+  std::int64_t block_bytes = 0;
+  for (int weight = 0; weight < block::kWeightCount; ++weight) {
+    const auto [rows, columns] = problem.shape(static_cast<block::Weight>(weight));
+    block_bytes += rows * columns * static_cast<std::int64_t>(sizeof(float));
+  }
+  return std::min(problem.layers * block_bytes, cache_flush_bytes(l3_bytes));
+}
+
+struct Timer::FlushBuffer {
+  FlushBuffer(std::int64_t bytes, int threads) : memory(static_cast<std::size_t>(bytes)) {
+    // Written once: pages never written are all the same page of zeros, which evicts nothing.
+    std::memset(memory.data(), 1, memory.size());
+    args.scratch = memory.data();
+    args.scratch_stride = bytes / threads / 64 * 64;
+  }
+
+  std::vector<char> memory;
+  ft_args args{};
+};
+
+Timer::Timer(backend::cpu::Runner& runner, CacheMode mode, double min_sample_seconds, std::int64_t flush_bytes)
+    : runner_(runner), mode_(mode), min_sample_seconds_(min_sample_seconds) {
+  if (mode == CacheMode::cold) flush_ = std::make_unique<FlushBuffer>(flush_bytes, runner.threads());
+}
+
+Timer::~Timer() = default;
+
+/// Runs one sample's passes back to back; seconds of all of them.
+double Timer::run_passes(TimedSequence& sequence) {
+  launches_.clear();
+  for (int pass = 0; pass < sequence.passes; ++pass) {
+    const std::vector<Launch>& copy = sequence.copies[sequence.next_copy];
+    launches_.insert(launches_.end(), copy.begin(), copy.end());
+    sequence.next_copy = (sequence.next_copy + 1) % sequence.copies.size();
+  }
+  if (flush_) runner_.run(std::array{Launch{stream_over, &flush_->args}});
+  const double seconds = runner_.run_timed(launches_);
+  if (!std::isfinite(seconds) || seconds <= 0) {
+    throw base::InternalError("the clock gave a time that is not positive for a launch sequence");
+  }
+  return seconds;
+}
+
+/// Finds how many passes a sample takes. Warms up at the same time: the first samples of a candidate must not
+/// be slower because they came first.
+void Timer::calibrate(TimedSequence& sequence) {
+  if (sequence.copies.empty()) throw base::InternalError("timing a sequence without launches");
+  if (sequence.prepare) sequence.prepare();
+  sequence.passes = 1;
+  double elapsed = 0, fastest = run_passes(sequence);
+  if (mode_ == CacheMode::cold) return;
+  for (int pass = 1; pass < 3 || (elapsed < kWarmUpSeconds && pass < kMaximumPasses); ++pass) {
+    const double seconds = run_passes(sequence);
+    elapsed += seconds;
+    fastest = std::min(fastest, seconds);
+  }
+  // A pass alone includes the start of the clock, so that many together may fall short; then a few more.
+  const auto passes_for = [this](double seconds_per_pass) {
+    return static_cast<int>(std::min<double>(kMaximumPasses, std::ceil(min_sample_seconds_ / seconds_per_pass)));
+  };
+  sequence.passes = std::max(1, passes_for(fastest));
+  for (double seconds = run_passes(sequence); seconds < min_sample_seconds_ && sequence.passes < kMaximumPasses;
+       seconds = run_passes(sequence)) {
+    sequence.passes = std::max(sequence.passes + 1, passes_for(seconds / sequence.passes));
+  }
+}
+
+Sample Timer::sample(TimedSequence& sequence) {
+  if (sequence.passes == 0) calibrate(sequence);
+  if (sequence.prepare) sequence.prepare();
+  const ProcessTimes before = ProcessTimes::now();
+  const double seconds = run_passes(sequence);
+  const ProcessTimes after = ProcessTimes::now();
+  return {seconds / sequence.passes, was_interrupted(before, after, runner_.threads())};
+}
+
+SampleSeries Timer::series(TimedSequence& sequence, int count) {
+  SampleSeries series;
+  for (int attempt = 0; attempt < kSeriesAttempts; ++attempt) {
+    // A disturbance often passes: wait a little longer each time.
+    if (attempt > 0) std::this_thread::sleep_for(std::chrono::milliseconds(50 << (2 * attempt)));
+    series = {};
+    while (static_cast<int>(series.samples_us.size()) < count && 5 * series.dropped <= count) {
+      const Sample sample = this->sample(sequence);
+      if (sample.interrupted) {
+        ++series.dropped;
+      } else {
+        series.samples_us.push_back(sample.seconds * 1e6);
+      }
+    }
+    series.outcome = 5 * series.dropped <= count ? Outcome::ok : Outcome::noisy;
+    if (series.outcome == Outcome::ok) break;
+  }
+  return series;
+}
+
+}  // namespace fusetune::measure

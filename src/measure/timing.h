@@ -1,0 +1,82 @@
+// The one timer of fusetune: search, bench and profile all time launch sequences through it.
+//
+// A sample is a number of passes over the sequence, as many as last at least `min_sample_seconds`. Where the
+// caches stand when a pass begins is the cache mode's business:
+//
+//   model  passes take the weights from rotating copies, so that they come from where a model of many layers
+//          would find them; activations are as warm as the previous pass left them
+//   warm   one copy of everything, pass after pass
+//   cold   one pass per sample, after a stream over a buffer of four times the last-level cache
+//
+// A sample from which the operating system took CPU time is marked interrupted: its involuntary context
+// switches rose *and* the threads together lost more than kStolenShare of their time. The second condition
+// keeps long samples usable: a housekeeping task that takes 20 us out of 80 ms is no disturbance, while in a
+// sample of 1 ms every switch counts.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "backend/cpu/runner.h"
+#include "measure/outcome.h"
+#include "measure/pairs.h"
+#include "measure/session.h"
+
+namespace fusetune::measure {
+
+/// Share of the threads' CPU time that may be lost to other processes in a sample.
+inline constexpr double kStolenShare = 0.005;
+/// A series with more than a fifth of its samples interrupted is taken again, this often at most.
+inline constexpr int kSeriesAttempts = 3;
+
+/// A launch sequence to time.
+struct TimedSequence {
+  std::vector<std::vector<backend::cpu::Launch>> copies;  // [weight copy][launch]; at least one copy
+  std::function<void()> prepare;                          // untimed, before each sample: rewrites inputs
+
+  // Kept by the timer between samples.
+  int passes = 0;            // per sample; 0: not calibrated yet
+  std::size_t next_copy = 0; // the rotation goes on from sample to sample
+};
+
+struct SampleSeries {
+  Outcome outcome = Outcome::skipped;  // ok or noisy
+  std::vector<double> samples_us;      // per pass, in order, interrupted ones left out
+  int dropped = 0;                     // of the attempt that counted
+};
+
+/// Bytes that the weight copies of anything timed should span. Small weights must not stay in a large
+/// last-level cache because their segment has few of them: segments and whole plans alike rotate through as
+/// many bytes as the model's layers hold, or as surely exceed the cache.
+std::int64_t rotation_bytes(CacheMode mode, const block::Problem& problem, std::int64_t l3_bytes);
+/// Bytes that replace everything in the caches when streamed.
+std::int64_t cache_flush_bytes(std::int64_t l3_bytes);
+
+class Timer {
+ public:
+  /// `flush_bytes` is used by cache mode cold only. The runner must outlive the timer.
+  Timer(backend::cpu::Runner& runner, CacheMode mode, double min_sample_seconds, std::int64_t flush_bytes);
+  ~Timer();
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+  /// One sample; calibrates (and so warms up) the sequence at its first.
+  Sample sample(TimedSequence& sequence);
+  /// `count` good samples, or `noisy`.
+  SampleSeries series(TimedSequence& sequence, int count);
+
+ private:
+  struct FlushBuffer;
+  void calibrate(TimedSequence& sequence);
+  double run_passes(TimedSequence& sequence);
+
+  backend::cpu::Runner& runner_;
+  CacheMode mode_;
+  double min_sample_seconds_;
+  std::unique_ptr<FlushBuffer> flush_;
+  std::vector<backend::cpu::Launch> launches_;  // of one sample, kept for its memory
+};
+
+}  // namespace fusetune::measure

@@ -1,0 +1,221 @@
+#include "measure/worker.h"
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+
+#include "backend/cpu/device_block.h"
+#include "backend/cpu/runner.h"
+#include "base/error.h"
+#include "base/subprocess.h"
+#include "measure/candidate.h"
+#include "measure/canary.h"
+#include "measure/check.h"
+#include "measure/protocol.h"
+#include "measure/shared_image.h"
+#include "measure/timing.h"
+
+namespace fusetune::measure {
+namespace {
+
+/// A candidate whose canary drifted is timed again, this often at most.
+constexpr int kCanaryAttempts = 3;
+constexpr auto kCanaryPause = std::chrono::milliseconds(200);
+
+Outcome outcome_of_check(Measurement& measurement, const CheckResult& check) {
+  for (const TensorCheck& tensor : check.tensors) {
+    measurement.norm_error = std::max(measurement.norm_error, tensor.norm_error);
+    measurement.worst_error = std::max(measurement.worst_error, tensor.worst_error);
+  }
+  measurement.message = check.message;
+  return check.outcome;
+}
+
+/// Everything that lives as long as the worker.
+class Worker {
+ public:
+  explicit Worker(const WorkerSetup& setup)
+      : setup_(setup),
+        mask_(setup.problem.mask, setup.problem.batch, setup.problem.seq),
+        image_(SharedImage::open(setup.image, setup.problem)),
+        page_(SharedMemory::open(setup.progress, sizeof(Progress), /*writable=*/true)),
+        progress_(*reinterpret_cast<Progress*>(page_.data())),
+        runner_(setup.threads),
+        device_(setup.problem, mask_, image_.data(), setup.threads),
+        timer_(runner_, setup.cache, setup.min_sample_seconds, setup.flush_bytes),
+        canary_(runner_),
+        bench_{setup_.problem, mask_, image_, device_, runner_} {
+    device_.set_rotation_bytes(setup.rotation_bytes);
+  }
+
+  Reply answer(const Request& request) {
+    progress_.candidate = 0;
+    progress_.request = request.number;
+    Reply reply;
+    switch (request.task) {
+      case Task::setup: reply.canary_us = canary_.time_us(); break;
+      case Task::check: reply.check = check(request); break;
+      case Task::measure: measure(request, reply); break;
+      case Task::compare: reply.series = compare(request); break;
+      case Task::run: candidate_for(request).run_once(); break;
+    }
+    return reply;
+  }
+
+  /// The block's output after Task::run.
+  std::span<const float> output() const { return device_.tensor_view(block::Tensor::output); }
+
+ private:
+  Candidate candidate_for(const Request& request) { return Candidate(bench_, request.plans.at(0), request.whole); }
+
+  CheckResult check(const Request& request) {
+    try {
+      return candidate_for(request).check();
+    } catch (const base::EnvironmentError& error) {
+      return {.outcome = Outcome::launch_failed, .message = error.what(), .tensors = {}};
+    }
+  }
+
+  void measure(const Request& request, Reply& reply) {
+    Measurement& measurement = reply.measurement;
+    std::unique_ptr<Candidate> candidate;
+    try {
+      candidate = std::make_unique<Candidate>(bench_, request.plans.at(0), request.whole);
+    } catch (const base::EnvironmentError& error) {
+      measurement.outcome = Outcome::launch_failed;
+      measurement.message = error.what();
+      return;
+    }
+    measurement.outcome = outcome_of_check(measurement, candidate->check());
+    if (measurement.outcome != Outcome::ok) return;
+    time_beside_canary(*candidate, request.canary_us, reply);
+    if (const std::string wrong = candidate->recheck(); !wrong.empty()) {
+      measurement.outcome = Outcome::wrong_result;
+      measurement.message = "after it was timed, " + wrong;
+    }
+    if (measurement.outcome != Outcome::ok) measurement.samples_us.clear();
+  }
+
+  void time_beside_canary(Candidate& candidate, double reference_us, Reply& reply) {
+    Measurement& measurement = reply.measurement;
+    TimedSequence sequence = candidate.sequence();
+    for (int attempt = 0; attempt < kCanaryAttempts; ++attempt) {
+      if (attempt > 0) std::this_thread::sleep_for(kCanaryPause);
+      SampleSeries series = timer_.series(sequence, setup_.samples);
+      measurement.outcome = series.outcome;
+      measurement.samples_us = std::move(series.samples_us);
+      measurement.dropped = series.dropped;
+      if (series.outcome == Outcome::noisy) {
+        measurement.message = "other processes took the CPU from more than a fifth of the samples, " +
+                              std::to_string(kSeriesAttempts) + " times";
+        return;
+      }
+      reply.canary_us = canary_.time_us();
+      reply.canary_drifted = reference_us > 0 && !Canary::in_band(reply.canary_us, reference_us);
+      if (!reply.canary_drifted) return;
+    }
+    measurement.outcome = Outcome::noisy;
+    measurement.message = "the machine's speed changed: the canary took " + std::to_string(reply.canary_us) +
+                          " us, " + std::to_string(reference_us) + " us at first";
+  }
+
+  std::vector<PairSeries> compare(const Request& request) {
+    std::vector<std::unique_ptr<Candidate>> candidates;
+    std::vector<TimedSequence> sequences;
+    for (std::size_t i = 0; i < request.plans.size(); ++i) {
+      progress_.candidate = static_cast<std::int32_t>(i);
+      ++progress_.steps;
+      candidates.push_back(std::make_unique<Candidate>(bench_, request.plans[i], /*whole=*/true));
+      sequences.push_back(candidates.back()->sequence());
+    }
+    const Sampler sample = [&](int index) {
+      progress_.candidate = index;
+      ++progress_.steps;
+      return timer_.sample(sequences[static_cast<std::size_t>(index)]);
+    };
+    return time_pairs(static_cast<int>(request.plans.size()), request.pairs, sample, request.number);
+  }
+
+  WorkerSetup setup_;
+  block::Mask mask_;
+  SharedImage image_;
+  SharedMemory page_;
+  Progress& progress_;
+  backend::cpu::Runner runner_;
+  backend::cpu::DeviceBlock device_;
+  Timer timer_;
+  Canary canary_;
+  Workbench bench_;
+};
+
+bool send(const Reply& reply) { return base::write_message(base::kChildWriteFd, encode(reply)); }
+
+bool send_output(std::span<const float> output) {
+  std::string_view bytes(reinterpret_cast<const char*>(output.data()), output.size_bytes());
+  bool sent = true;
+  for (; !bytes.empty() && sent; bytes.remove_prefix(std::min(bytes.size(), kChunkBytes))) {
+    sent = base::write_message(base::kChildWriteFd, bytes.substr(0, kChunkBytes));
+  }
+  return sent;
+}
+
+/// Answers one request; false when the session is gone.
+bool serve(std::unique_ptr<Worker>& worker, const Request& request) {
+  Reply reply;
+  try {
+    if (request.task == Task::setup) {
+      worker = std::make_unique<Worker>(request.setup);
+    } else if (!worker) {
+      throw base::InternalError("a worker was asked to work before it was set up");
+    }
+    reply = worker->answer(request);
+  } catch (const base::InternalError& error) {
+    reply.error = error.what();
+    reply.internal_error = true;
+  } catch (const std::bad_alloc&) {
+    reply.error = "a measuring process ran out of memory; use a smaller batch or sequence";
+  } catch (const std::exception& error) {
+    reply.error = error.what();
+  }
+  if (!send(reply)) return false;
+  return request.task != Task::run || !reply.error.empty() || send_output(worker->output());
+}
+
+/// Where it may, a worker is more important than what else runs: its times are what everything rests on.
+void raise_priority() {
+  constexpr int kNice = -10;
+  setpriority(PRIO_PROCESS, 0, kNice);  // refused without privilege, which is fine
+}
+
+}  // namespace
+
+int worker_main() {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  raise_priority();
+  std::unique_ptr<Worker> worker;
+  std::string message;
+  while (base::read_message(base::kChildReadFd, message)) {
+    Request request;
+    try {
+      request = decode_request(message);
+    } catch (const std::exception& error) {
+      Reply reply;
+      reply.error = error.what();
+      reply.internal_error = true;
+      send(reply);
+      return 3;
+    }
+    if (!serve(worker, request)) break;
+  }
+  return 0;
+}
+
+}  // namespace fusetune::measure

@@ -1,0 +1,133 @@
+#include "measure/worker_process.h"
+
+#include <cstring>
+#include <new>
+
+#include "base/error.h"
+#include "base/number.h"
+
+namespace fusetune::measure {
+namespace {
+
+using Wait = base::ChildProcess::Wait;
+
+/// For the start of a worker, which packs nothing but copies the block's data: generous, a hang is a bug.
+constexpr WorkerHost::Limit kSetupLimit{300, false};
+
+void throw_error_of(const Reply& reply) {
+  if (reply.error.empty()) return;
+  if (reply.internal_error) throw base::InternalError(reply.error);
+  throw base::EnvironmentError(reply.error);
+}
+
+}  // namespace
+
+WorkerHost::WorkerHost(std::filesystem::path program, WorkerSetup setup)
+    : program_(std::move(program)), setup_(std::move(setup)), page_(SharedMemory::create(sizeof(Progress))) {
+  new (page_.data()) Progress{};
+  setup_.progress = page_.path();
+}
+
+WorkerHost::~WorkerHost() = default;
+
+void WorkerHost::retire() { child_.reset(); }
+
+void WorkerHost::start() {
+  if (child_) return;
+  child_ = std::make_unique<base::ChildProcess>(std::vector<std::string>{program_.string(), "worker"});
+  set_up();
+}
+
+void WorkerHost::set_up() {
+  Request request;
+  request.task = Task::setup;
+  request.number = ++requests_;
+  request.setup = setup_;
+  const bool sent = send(request);
+  const Exchange exchange = sent ? receive(request, kSetupLimit) : Exchange{};
+  if (!sent || exchange.outcome != Outcome::ok) {
+    const std::string how = sent ? exchange.message : child_->end_description();
+    child_.reset();
+    throw base::EnvironmentError("cannot start a measuring process ('" + program_.string() + " worker'): " + how +
+                                 "; is the program complete, and is there memory for the block's tensors?");
+  }
+}
+
+bool WorkerHost::send(const Request& request) {
+  try {
+    child_->send(encode(request));
+    return true;
+  } catch (const base::EnvironmentError&) {
+    return false;
+  }
+}
+
+Exchange WorkerHost::ask(Request request, const Limit& limit) {
+  // A worker that ended while it had nothing to do (killed by somebody) costs no candidate: ask another one.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    start();
+    request.number = ++requests_;
+    if (!send(request)) {
+      child_.reset();
+      continue;
+    }
+    Exchange exchange = receive(request, limit);
+    if (exchange.outcome != Outcome::crashed || began(request)) return exchange;
+  }
+  throw base::EnvironmentError("measuring processes end before they begin to work; is something killing them?");
+}
+
+/// Waits for a message. A limit per step starts anew whenever the worker took one in between.
+Wait WorkerHost::wait(std::string& message, const Limit& limit) {
+  for (;;) {
+    const std::uint64_t steps = progress().steps;
+    const Wait wait = child_->receive(message, limit.seconds);
+    if (wait != Wait::timeout || !limit.per_step || progress().steps == steps) return wait;
+  }
+}
+
+Exchange WorkerHost::receive(const Request& request, const Limit& limit) {
+  std::string message;
+  if (const Wait wait = this->wait(message, limit); wait != Wait::message) return ended(wait, limit);
+  Exchange exchange;
+  exchange.reply = decode_reply(message);
+  if (!exchange.reply.error.empty()) {
+    retire();
+    throw_error_of(exchange.reply);
+  }
+  if (request.task == Task::run) exchange.output = receive_output(limit);
+  return exchange;
+}
+
+std::vector<float> WorkerHost::receive_output(const Limit& limit) {
+  std::vector<float> output(static_cast<std::size_t>(setup_.problem.elements(block::Tensor::output)));
+  char* next = reinterpret_cast<char*>(output.data());
+  std::size_t left = output.size() * sizeof(float);
+  std::string chunk;
+  while (left > 0) {
+    if (wait(chunk, limit) != Wait::message || chunk.empty() || chunk.size() > left) {
+      throw base::EnvironmentError("a measuring process ended while it sent its output: " +
+                                   child_->end_description());
+    }
+    std::memcpy(next, chunk.data(), chunk.size());
+    next += chunk.size();
+    left -= chunk.size();
+  }
+  return output;
+}
+
+Exchange WorkerHost::ended(Wait wait, const Limit& limit) {
+  Exchange exchange;
+  exchange.candidate = progress().candidate;
+  if (wait == Wait::timeout) {
+    exchange.outcome = Outcome::timeout;
+    exchange.message = "did not end within " + base::format_shortest(limit.seconds) + " s and was killed";
+  } else {
+    exchange.outcome = Outcome::crashed;
+    exchange.message = "the process that ran it ended with " + child_->end_description();
+  }
+  child_.reset();
+  return exchange;
+}
+
+}  // namespace fusetune::measure

@@ -1,0 +1,125 @@
+#include "search/exhaustive.h"
+
+#include <algorithm>
+
+namespace fusetune::search {
+namespace {
+
+constexpr int kPhases = 5;
+constexpr int kGemms[] = {0, 7, 10, 12};  // qkv_gemm, out_gemm, ffn1_gemm, ffn2_gemm
+
+int lone_variant(int op) { return plan::variant_index({{op, op}, false}); }
+
+bool is_lone_gemm(int variant) {
+  return std::any_of(std::begin(kGemms), std::end(kGemms),
+                     [&](int op) { return lone_variant(op) == variant; });
+}
+
+/// splitmix64: a small generator whose sequence is the same with every standard library (S. Vigna, public
+/// domain).
+std::uint64_t next_random(std::uint64_t& state) {
+  std::uint64_t z = (state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+std::vector<int> variants_of(const plan::FusionPlan& plan) {
+  std::vector<int> indices;
+  for (const plan::SegmentVariant& variant : plan.variants()) indices.push_back(plan::variant_index(variant));
+  return indices;
+}
+
+}  // namespace
+
+Exhaustive::Exhaustive(const Space& space, std::uint64_t seed) : space_(space), random_(seed) {
+  start_phase();
+}
+
+void Exhaustive::shuffle(std::vector<Candidate>& candidates) {
+  for (std::size_t i = candidates.size(); i > 1; --i) {
+    std::swap(candidates[i - 1], candidates[next_random(random_) % i]);
+  }
+}
+
+GemmTile Exhaustive::tuned_tile(int variant) const {
+  const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(variant)].segment;
+  const Incumbents::Best* tuned = nullptr;
+  for (const int op : kGemms) {
+    const std::optional<Incumbents::Best>& alone = best_[lone_variant(op)];
+    if (segment.contains(op) && alone && (tuned == nullptr || alone->time_us > tuned->time_us)) tuned = &*alone;
+  }
+  if (tuned == nullptr) return {};
+  return {tuned->schedule.tile_rows, tuned->schedule.tile_columns, tuned->schedule.k_chunk};
+}
+
+std::vector<Candidate> Exhaustive::candidates_of(int variant, const GemmTile& tile, bool only_default) const {
+  std::vector<Candidate> candidates;
+  for (const lower::Schedule& schedule : space_.schedules(variant, tile)) {
+    candidates.push_back({variant, schedule});
+    if (only_default) break;
+  }
+  return candidates;
+}
+
+std::vector<Candidate> Exhaustive::phase_candidates(int phase) const {
+  std::vector<Candidate> candidates;
+  const auto add = [&](int variant, const GemmTile& tile, bool only_default) {
+    const std::vector<Candidate> more = candidates_of(variant, tile, only_default);
+    candidates.insert(candidates.end(), more.begin(), more.end());
+  };
+  switch (phase) {
+    case 0:
+      for (const int variant : variants_of(plan::FusionPlan::unfused())) add(variant, {}, true);
+      break;
+    case 1:
+      for (const int op : kGemms) add(lone_variant(op), {}, false);
+      break;
+    case 2:
+      for (const plan::FusionPlan& plan : {plan::FusionPlan::byte_transformer(), plan::FusionPlan::all_fused()}) {
+        for (const int variant : variants_of(plan)) add(variant, tuned_tile(variant), true);
+      }
+      break;
+    default:
+      for (int variant = 0; variant < plan::kVariantCount; ++variant) {
+        if (!is_lone_gemm(variant)) add(variant, tuned_tile(variant), phase == 3);
+      }
+  }
+  return candidates;
+}
+
+void Exhaustive::start_phase() {
+  queue_.clear();
+  for (const Candidate& candidate : phase_candidates(phase_)) {
+    if (asked_.insert(candidate).second) queue_.push_back(candidate);
+  }
+  shuffle(queue_);
+}
+
+std::vector<Candidate> Exhaustive::ask(int limit) {
+  while (queue_.empty() && waiting_ == 0 && phase_ + 1 < kPhases) {
+    ++phase_;
+    start_phase();
+  }
+  std::vector<Candidate> candidates;
+  while (!queue_.empty() && static_cast<int>(candidates.size()) < limit) {
+    candidates.push_back(queue_.back());
+    queue_.pop_back();
+  }
+  waiting_ += static_cast<int>(candidates.size());
+  return candidates;
+}
+
+void Exhaustive::tell(const Candidate& candidate, const Trial& trial) {
+  --waiting_;
+  best_.tell(candidate, trial);
+}
+
+int Exhaustive::expected() const {
+  if (phase_ + 1 == kPhases) return static_cast<int>(asked_.size());
+  std::size_t all = 0;
+  for (int variant = 0; variant < plan::kVariantCount; ++variant) all += space_.schedules(variant, {}).size();
+  return static_cast<int>(std::max(all, asked_.size()));
+}
+
+}  // namespace fusetune::search

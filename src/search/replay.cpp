@@ -1,0 +1,57 @@
+#include "search/replay.h"
+
+#include <limits>
+
+namespace fusetune::search {
+
+Replay::Replay(std::span<const Recording> recordings) {
+  for (const Recording& recording : recordings) {
+    const Candidate candidate{recording.variant, lower::Schedule::parse(recording.schedule)};
+    const bool first = trials_.insert_or_assign(candidate, recording.trial).second;
+    if (first) order_.push_back(candidate);
+  }
+}
+
+Trial Replay::measure(const Candidate& candidate) const {
+  const auto found = trials_.find(candidate);
+  return found == trials_.end() ? Trial{} : found->second;
+}
+
+Space Replay::space() const {
+  return {[order = order_](int variant, const GemmTile& tile) {
+    std::vector<lower::Schedule> schedules;
+    for (const Candidate& candidate : order) {
+      const lower::Schedule& schedule = candidate.schedule;
+      const bool same_tile = GemmTile{schedule.tile_rows, schedule.tile_columns, schedule.k_chunk} == tile;
+      if (candidate.variant == variant && (tile == GemmTile{} || same_tile)) schedules.push_back(schedule);
+    }
+    return schedules;
+  }};
+}
+
+double Replay::seconds() const {
+  double sum_us = 0;
+  for (const auto& [candidate, trial] : trials_) sum_us += trial.ok ? trial.time_us : 0;
+  return sum_us * 1e-6;
+}
+
+ReplayResult replay_search(Strategy& strategy, const Replay& replay, const StopConditions& conditions) {
+  ReplayResult result;
+  StopRule stop(conditions);
+  double elapsed_us = 0;
+  while (true) {
+    const std::vector<Candidate> candidates = strategy.ask(1);
+    if (candidates.empty()) return result;
+    const Trial trial = replay.measure(candidates.front());
+    elapsed_us += trial.ok ? trial.time_us : 0;
+    strategy.tell(candidates.front(), trial);
+    result.best.tell(candidates.front(), trial);
+    const auto best = plan::cheapest_plans(result.best.costs(), 1);
+    stop.measured(best.empty() ? std::numeric_limits<double>::infinity() : best.front().cost);
+    result.trials = stop.trials();
+    result.stopped = stop.reached(elapsed_us * 1e-6);
+    if (!result.stopped.empty()) return result;
+  }
+}
+
+}  // namespace fusetune::search

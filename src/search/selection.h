@@ -1,0 +1,62 @@
+// From segment times to a winner: which plans to time whole, and which of them wins.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/fusion_plan.h"
+#include "plan/shortest_path.h"
+
+namespace fusetune::search {
+
+/// Two plans within this fraction of each other are a tie whatever their interval: timing cannot tell them
+/// apart from one day to the next.
+inline constexpr double kTieBand = 0.005;
+inline constexpr int kMaximumFinalists = 16;
+
+/// Plans that every search reports against: unfused, all-fused, ByteTransformer's.
+struct ReferencePlan {
+  std::string_view name;
+  plan::FusionPlan plan;
+};
+std::span<const ReferencePlan> reference_plans();
+
+struct Finalist {
+  plan::FusionPlan plan;
+  double sum_us = 0;  // of its segments' times
+};
+
+/// The `k` cheapest plans by sum, cheapest first, then the reference plans that are not among them and whose
+/// segments all have times; at most kMaximumFinalists. Empty where no complete plan has times.
+std::vector<Finalist> select_finalists(const plan::VariantCosts& costs, int k);
+
+/// A plan timed whole against a common baseline plan: ratio = its time / the baseline's, with an interval.
+struct Contender {
+  plan::FusionPlan plan;
+  bool valid = false;  // right and timed; an invalid one can neither win nor tie
+  double ratio = 1;
+  double low = 1;
+  double high = 1;
+};
+
+/// Tied with the baseline: the interval includes 1, or the ratio is within kTieBand of 1.
+bool is_tied(const Contender& contender);
+
+struct Decision {
+  /// Winner's index. Among tied plans the one with fewer kernels, then the smaller canonical mask, so that
+  /// two runs of a search that see the same tie name the same winner.
+  std::size_t winner = 0;
+  /// All plans tied with the baseline, itself and the winner included, best name first.
+  std::vector<std::size_t> tied;
+  /// A plan that is clearly faster than the baseline, the fastest such: the comparison has to be made again
+  /// with it as the baseline before anything is decided.
+  std::optional<std::size_t> challenger;
+};
+
+/// `contenders[0]` is the baseline and must be valid. Throws base::InternalError otherwise.
+Decision decide(std::span<const Contender> contenders);
+
+}  // namespace fusetune::search

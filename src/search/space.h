@@ -1,0 +1,67 @@
+// What a search chooses from: schedules of segment variants. No device, no clock, no file in this folder.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "lower/schedule.h"
+#include "plan/fusion_plan.h"
+#include "plan/shortest_path.h"
+
+namespace fusetune::search {
+
+/// One kernel to try: a segment variant (index into plan::all_variants()) with a schedule.
+struct Candidate {
+  int variant = 0;
+  lower::Schedule schedule;
+  auto operator<=>(const Candidate&) const = default;
+};
+
+/// What became of a candidate, as far as a search cares.
+struct Trial {
+  bool ok = false;     // right and timed
+  double time_us = 0;  // ok only: finite, > 0
+};
+
+/// A GEMM's register tile and K chunk, tuned once per matrix shape; all zero: not tuned.
+struct GemmTile {
+  int rows = 0;
+  int columns = 0;
+  int k_chunk = 0;
+  bool operator==(const GemmTile&) const = default;
+};
+
+struct Space {
+  /// Schedules worth timing for a variant whose GEMMs use `tile`, default first; empty: the variant cannot
+  /// run. An untuned tile leaves the choice to the space, which lists several for a lone GEMM.
+  std::function<std::vector<lower::Schedule>(int variant, const GemmTile& tile)> schedules;
+};
+
+/// The space of a problem on a CPU, from lower::schedule_space().
+Space segment_space(const block::Problem& problem, const lower::CpuTarget& target);
+
+/// Fastest schedule of each variant so far.
+class Incumbents {
+ public:
+  struct Best {
+    lower::Schedule schedule;
+    double time_us = 0;
+  };
+  /// Takes a trial in. A failed or meaningless time (NaN, 0) never counts; of equal times the smaller
+  /// schedule stays, so that the order of trials does not matter. True when the variant's best changed.
+  bool tell(const Candidate& candidate, const Trial& trial);
+  const std::optional<Best>& operator[](int variant) const {
+    return best_[static_cast<std::size_t>(variant)];
+  }
+  /// Number of variants with a time.
+  int count() const;
+  /// Times by variant, +infinity where there is none.
+  plan::VariantCosts costs() const;
+
+ private:
+  std::array<std::optional<Best>, plan::kVariantCount> best_;
+};
+
+}  // namespace fusetune::search

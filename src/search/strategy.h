@@ -1,0 +1,41 @@
+// Strategies are ask/tell objects: the command asks for candidates, measures them (or looks them up, or
+// replays a recording) and tells the result. A strategy never sees a device, which is how it can be tested.
+//
+// To add one: a file in this folder and a row in strategy.cpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "search/space.h"
+
+namespace fusetune::search {
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+  /// Up to `limit` candidates to measure next, each at most once over the strategy's life. Empty once every
+  /// candidate it wants was asked for, or while it waits for results of candidates it handed out.
+  virtual std::vector<Candidate> ask(int limit) = 0;
+  /// The result of a candidate that ask() gave; every one must be told, failed ones too.
+  virtual void tell(const Candidate& candidate, const Trial& trial) = 0;
+  /// Candidates it expects to ask for in all, those told included: for the progress display.
+  virtual int expected() const = 0;
+};
+
+struct StrategyInfo {
+  std::string_view name;
+  std::string_view summary;
+  /// `seed` decides the order wherever it is free. nullptr: a later version brings it.
+  std::unique_ptr<Strategy> (*make)(const Space& space, std::uint64_t seed);
+};
+
+std::span<const StrategyInfo> strategies();
+/// Throws base::UsageError: unknown (with the nearest name), or one that a later version brings.
+std::unique_ptr<Strategy> make_strategy(std::string_view name, const Space& space, std::uint64_t seed);
+
+}  // namespace fusetune::search

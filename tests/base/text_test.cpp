@@ -1,0 +1,45 @@
+#include "base/text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace fusetune::base {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(Trim, RemovesOnlyTheEnds) {
+  EXPECT_EQ(trim("  a b\t\r\n"), "a b");
+  EXPECT_EQ(trim(" \t "), "");
+  EXPECT_EQ(trim(""), "");
+  EXPECT_EQ(trim("x"), "x");
+}
+
+TEST(Split, KeepsEmptyFields) {
+  EXPECT_THAT(split("a,,b", ','), ElementsAre("a", "", "b"));
+  EXPECT_THAT(split("", ','), ElementsAre(""));
+  EXPECT_THAT(split(",", ','), ElementsAre("", ""));
+  EXPECT_THAT(split("a b", ','), ElementsAre("a b"));
+}
+
+TEST(Nearest, FindsSlipsOfTheFingers) {
+  constexpr std::array<std::string_view, 5> kCommands = {"search", "generate", "bench", "db", "translate"};
+  EXPECT_EQ(nearest("serach", kCommands), "search");
+  EXPECT_EQ(nearest("Search", kCommands), "search");
+  EXPECT_EQ(nearest("benhc", kCommands), "bench");
+  EXPECT_EQ(nearest("tranlsat", kCommands), "translate");
+  EXPECT_EQ(nearest("bd", kCommands), "db");
+}
+
+TEST(Nearest, IsSilentWhenNothingIsNear) {
+  constexpr std::array<std::string_view, 2> kCommands = {"search", "db"};
+  EXPECT_EQ(nearest("xylophone", kCommands), "");
+  EXPECT_EQ(nearest("xy", kCommands), "");
+  EXPECT_EQ(nearest("", kCommands), "");
+  EXPECT_EQ(nearest("search", {}), "");
+}
+
+}  // namespace
+}  // namespace fusetune::base

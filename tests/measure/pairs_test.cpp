@@ -1,0 +1,121 @@
+#include "measure/pairs.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+namespace fusetune::measure {
+namespace {
+
+/// A machine whose speed drifts while it is timed: plan i takes `seconds[i]` times the drift, plus some noise.
+struct Machine {
+  std::vector<double> seconds;
+  double drift_per_sample = 0;
+  double noise = 0;
+  std::mt19937_64 random{11};
+  std::vector<int> order = {};
+  double speed = 1;
+
+  Sampler sampler() {
+    return [this](int plan) {
+      order.push_back(plan);
+      speed += drift_per_sample;
+      const double jitter = 1 + noise * std::normal_distribution<double>()(random);
+      return Sample{seconds[static_cast<std::size_t>(plan)] * speed * jitter, false};
+    };
+  }
+};
+
+double ratio(const PairSeries& series) { return median(paired_ratios(series.baseline_us, series.plan_us)); }
+
+TEST(Pairs, EveryPlanStandsBesideABaselineOnAlternatingSides) {
+  Machine machine{.seconds = {1, 1, 1, 1}};
+  const auto series = time_pairs(4, 10, machine.sampler(), 3);
+  ASSERT_EQ(series.size(), 4U);
+  std::map<int, int> before, after;
+  for (std::size_t i = 0; i < machine.order.size(); ++i) {
+    const int plan = machine.order[i];
+    if (plan == 0) continue;
+    const bool left_of_base = i + 1 < machine.order.size() && machine.order[i + 1] == 0;
+    const bool right_of_base = i > 0 && machine.order[i - 1] == 0;
+    ASSERT_TRUE(left_of_base || right_of_base) << i;
+  }
+  for (int plan = 1; plan < 4; ++plan) {
+    EXPECT_EQ(std::count(machine.order.begin(), machine.order.end(), plan), 10);
+    EXPECT_EQ(series[static_cast<std::size_t>(plan)].plan_us.size(), 10U);
+    EXPECT_EQ(series[static_cast<std::size_t>(plan)].outcome, Outcome::ok);
+  }
+  // Two plans share a baseline sample: 1.5 samples for each ratio, 2 where one is alone.
+  EXPECT_EQ(std::count(machine.order.begin(), machine.order.end(), 0), 20);
+}
+
+TEST(Pairs, OnePlanAlternatesAbBa) {
+  Machine machine{.seconds = {1, 1}};
+  time_pairs(2, 4, machine.sampler(), 3);
+  EXPECT_EQ(machine.order, (std::vector<int>{1, 0, 0, 1, 1, 0, 0, 1}));
+}
+
+TEST(Pairs, DriftCancels) {
+  Machine machine{.seconds = {1e-3, 1e-3, 1.02e-3}, .drift_per_sample = 0.002};  // 60 % slower at the end
+  const auto series = time_pairs(3, 100, machine.sampler(), 5);
+  EXPECT_NEAR(ratio(series[1]), 1.0, 2e-3);
+  EXPECT_NEAR(ratio(series[2]), 1.02, 2e-3);
+  EXPECT_TRUE(is_tied(ratio(series[1]), ratio_interval(series[1], 2, 100)));
+}
+
+TEST(Pairs, ClearlySlowerPlansAreDroppedEarly) {
+  Machine machine{.seconds = {1e-3, 1.5e-3, 1.001e-3, 1.02e-3}, .noise = 0.01};
+  const auto series = time_pairs(4, 160, machine.sampler(), 5);
+  EXPECT_TRUE(series[1].stopped_early);
+  EXPECT_EQ(series[1].plan_us.size(), 40U);
+  EXPECT_FALSE(series[2].stopped_early);
+  EXPECT_EQ(series[2].plan_us.size(), 160U);
+  EXPECT_FALSE(is_tied(ratio(series[1]), ratio_interval(series[1], 3, 160)));
+  EXPECT_TRUE(is_tied(ratio(series[2]), ratio_interval(series[2], 3, 160)));
+  EXPECT_FALSE(is_tied(ratio(series[3]), ratio_interval(series[3], 3, 160)));
+}
+
+TEST(Pairs, SimultaneousIntervalsOfEqualPlansRarelyClaimADifference) {
+  int claims = 0;
+  for (unsigned run = 0; run < 200; ++run) {
+    Machine machine{.seconds = {1, 1, 1, 1, 1}, .noise = 0.05};
+    machine.random.seed(run);
+    const auto series = time_pairs(5, 160, machine.sampler(), run);
+    bool claimed = false;
+    for (std::size_t plan = 1; plan < 5; ++plan) {
+      const Interval interval = ratio_interval(series[plan], 4, 160);
+      claimed = claimed || interval.low > 1 || interval.high < 1;
+    }
+    claims += claimed;
+  }
+  EXPECT_LE(claims, 20);  // 5 % of 200, and some luck
+}
+
+TEST(Pairs, InterruptedSamplesAreTakenAgain) {
+  int calls = 0;
+  const Sampler sampler = [&calls](int) { return Sample{1e-3, ++calls % 7 == 0}; };
+  const auto series = time_pairs(2, 20, sampler, 1);
+  EXPECT_EQ(series[1].outcome, Outcome::ok);
+  EXPECT_EQ(series[1].plan_us.size(), 20U);
+  EXPECT_GT(series[1].dropped, 0);
+}
+
+TEST(Pairs, AMachineThatIsNeverQuietIsNoisy) {
+  const Sampler sampler = [](int plan) { return Sample{1e-3, plan == 1}; };
+  const auto series = time_pairs(3, 20, sampler, 1);
+  EXPECT_EQ(series[1].outcome, Outcome::noisy);
+  EXPECT_EQ(series[1].dropped, 60);
+  EXPECT_EQ(series[2].outcome, Outcome::ok);
+}
+
+TEST(Pairs, TheBaselineAloneIsTimed) {
+  Machine machine{.seconds = {2e-3}};
+  const auto series = time_pairs(1, 5, machine.sampler(), 1);
+  EXPECT_EQ(series[0].outcome, Outcome::ok);
+  EXPECT_EQ(series[0].baseline_us, std::vector<double>(5, 2000.0));
+}
+
+}  // namespace
+}  // namespace fusetune::measure

@@ -1,0 +1,139 @@
+#include "measure/protocol.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+
+namespace fusetune::measure {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+backend::cpu::CompiledKernel kernel() {
+  backend::cpu::CompiledKernel kernel;
+  kernel.library = "/tmp/a \"quoted\" \xc3\xa4/x.so";
+  kernel.symbol = "ft_segment_7_14_abc";
+  codegen::KernelSource& source = kernel.source;
+  source.variant = {{7, 14}, false};
+  source.schedule.hand_off = lower::HandOff::pipeline;
+  source.schedule.tile_columns = 32;
+  source.symbol = kernel.symbol;
+  source.hash = "0123";
+  source.body = "not sent";
+  source.layouts[1] = codegen::PanelLayout{16, 64};
+  source.reads = {block::Tensor::merged, block::Tensor::hidden};
+  source.writes = {block::Tensor::output};
+  source.workspace = {block::Tensor::ffn_act};
+  source.scratch_bytes = std::int64_t{5} << 32;
+  return kernel;
+}
+
+TEST(Protocol, RequestsReadBack) {
+  Request request;
+  request.task = Task::compare;
+  request.number = std::numeric_limits<std::uint64_t>::max();
+  request.whole = true;
+  request.plans = {{kernel(), kernel()}, {}};
+  request.pairs = 160;
+  request.canary_us = 0.1;
+  const Request back = decode_request(encode(request));
+  EXPECT_EQ(back.task, Task::compare);
+  EXPECT_EQ(back.number, request.number);
+  EXPECT_TRUE(back.whole);
+  EXPECT_EQ(back.pairs, 160);
+  EXPECT_EQ(back.canary_us, 0.1);
+  ASSERT_EQ(back.plans.size(), 2U);
+  ASSERT_EQ(back.plans[0].size(), 2U);
+  const backend::cpu::CompiledKernel& got = back.plans[0][1];
+  const backend::cpu::CompiledKernel want = kernel();
+  EXPECT_EQ(got.library, want.library);
+  EXPECT_EQ(got.symbol, want.symbol);
+  EXPECT_EQ(got.source.variant, want.source.variant);
+  EXPECT_EQ(got.source.schedule, want.source.schedule);
+  EXPECT_EQ(got.source.hash, want.source.hash);
+  EXPECT_EQ(got.source.layouts, want.source.layouts);
+  EXPECT_EQ(got.source.reads, want.source.reads);
+  EXPECT_EQ(got.source.writes, want.source.writes);
+  EXPECT_EQ(got.source.workspace, want.source.workspace);
+  EXPECT_EQ(got.source.scratch_bytes, want.source.scratch_bytes);
+  EXPECT_EQ(got.source.body, "");
+}
+
+TEST(Protocol, SetupReadsBack) {
+  Request request;
+  request.task = Task::setup;
+  request.setup = {.problem = {}, .threads = 3, .cache = CacheMode::cold, .samples = 5, .min_sample_seconds = 1e-4,
+                   .rotation_bytes = 7, .flush_bytes = 9, .image = "/proc/1/fd/5", .progress = "/proc/1/fd/6"};
+  request.setup.problem.eps = 1e-12;
+  request.setup.problem.mask = block::MaskSpec::parse("sliding:window=3,causal=1");
+  const WorkerSetup back = decode_request(encode(request)).setup;
+  EXPECT_EQ(back.problem.key(), request.setup.problem.key());
+  EXPECT_EQ(back.threads, 3);
+  EXPECT_EQ(back.cache, CacheMode::cold);
+  EXPECT_EQ(back.samples, 5);
+  EXPECT_EQ(back.min_sample_seconds, 1e-4);
+  EXPECT_EQ(back.rotation_bytes, 7);
+  EXPECT_EQ(back.flush_bytes, 9);
+  EXPECT_EQ(back.image, "/proc/1/fd/5");
+  EXPECT_EQ(back.progress, "/proc/1/fd/6");
+}
+
+TEST(Protocol, RepliesReadBackWithNumbersThatJsonLacks) {
+  Reply reply;
+  reply.error = "no memory";
+  reply.internal_error = true;
+  reply.check = {.outcome = Outcome::wrong_result,
+                 .message = "bad \xff byte",
+                 .tensors = {{.tensor = "norm1", .passed = false, .norm_error = kInfinity, .worst_error = 0.25,
+                              .worst_at = {1, 2, 3}, .got = std::nan(""), .want = -kInfinity, .not_finite = 4,
+                              .note = "note"}}};
+  reply.measurement.outcome = Outcome::ok;
+  reply.measurement.samples_us = {3, 1, 2.5};
+  reply.measurement.dropped = 1;
+  reply.canary_us = 17;
+  reply.canary_drifted = true;
+  reply.series = {{.outcome = Outcome::ok, .baseline_us = {1, 2}, .plan_us = {3, 4}, .dropped = 5,
+                   .stopped_early = true}};
+  const Reply back = decode_reply(encode(reply));
+  EXPECT_EQ(back.error, "no memory");
+  EXPECT_TRUE(back.internal_error);
+  EXPECT_EQ(back.check.outcome, Outcome::wrong_result);
+  ASSERT_EQ(back.check.tensors.size(), 1U);
+  const TensorCheck& check = back.check.tensors[0];
+  EXPECT_EQ(check.norm_error, kInfinity);
+  EXPECT_TRUE(std::isnan(check.got));
+  EXPECT_EQ(check.want, -kInfinity);
+  EXPECT_EQ(check.worst_at, (std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_EQ(check.not_finite, 4);
+  EXPECT_EQ(check.note, "note");
+  EXPECT_EQ(back.measurement.samples_us, reply.measurement.samples_us);
+  EXPECT_EQ(back.measurement.time.median_us, 2.5);
+  EXPECT_EQ(back.measurement.time.count, 3);
+  EXPECT_EQ(back.measurement.dropped, 1);
+  EXPECT_TRUE(back.canary_drifted);
+  ASSERT_EQ(back.series.size(), 1U);
+  EXPECT_EQ(back.series[0].plan_us, (std::vector<double>{3, 4}));
+  EXPECT_TRUE(back.series[0].stopped_early);
+}
+
+TEST(Protocol, BrokenTextIsOurBug) {
+  for (const char* text : {"", "{", "[]", "{\"task\":1}", "null"}) {
+    EXPECT_THROW(decode_request(text), base::InternalError) << text;
+    EXPECT_THROW(decode_reply(text), base::InternalError) << text;
+  }
+}
+
+TEST(Protocol, AnotherVersionRefuses) {
+  Request request;
+  request.task = Task::setup;
+  std::string text = encode(request);
+  const std::string version = "\"protocol\":" + std::to_string(kProtocolVersion);
+  text.replace(text.find(version), version.size(), "\"protocol\":999");
+  EXPECT_THROW(decode_request(text), base::InternalError);
+}
+
+}  // namespace
+}  // namespace fusetune::measure

@@ -1,0 +1,343 @@
+// Sessions with real compilers, workers and kernels, most of them bad ones.
+//
+// The machine that runs tests may be busy, so that any timing may come out `noisy`: a timed candidate is one that
+// passed its check and is `ok` or `noisy`.
+#include "measure/session.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "block/data.h"
+#include "block/npy.h"
+#include "block/reference.h"
+#include "handmade_kernels.h"
+
+namespace fusetune::measure {
+namespace {
+
+using backend::cpu::CompiledKernel;
+
+block::Problem small_problem() {
+  block::Problem problem;
+  problem.batch = 2;
+  problem.seq = 8;
+  problem.heads = 2;
+  problem.head_size = 8;
+  problem.ffn = 32;
+  problem.layers = 2;
+  return problem;
+}
+
+SessionOptions quick_options() {
+  SessionOptions options;
+  options.program = MEASURE_WORKER;
+  options.threads = 2;
+  options.samples = 3;
+  options.min_sample_seconds = 2e-4;
+  options.run_timeout = 20;
+  return options;
+}
+
+/// One compiler cache for all tests of this program, away from the user's.
+class SessionTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    cache_ = std::make_unique<base::TemporaryDirectory>();
+    setenv("FUSETUNE_CACHE_DIR", cache_->path().c_str(), 1);
+  }
+  static void TearDownTestSuite() { cache_.reset(); }
+
+  static std::vector<CompiledKernel> compile(Session& session, const std::vector<codegen::KernelSource>& sources) {
+    std::vector<CompiledKernel> kernels;
+    for (const auto& result : session.compile(sources)) {
+      EXPECT_EQ(result.status, backend::cpu::CompileResult::Status::ok) << result.log;
+      kernels.push_back(result.kernel);
+    }
+    return kernels;
+  }
+
+  static void expect_timed(const Measurement& measurement, int samples) {
+    EXPECT_TRUE(measurement.outcome == Outcome::ok || measurement.outcome == Outcome::noisy)
+        << name(measurement.outcome) << ": " << measurement.message;
+    if (measurement.outcome != Outcome::ok) {
+      EXPECT_TRUE(measurement.samples_us.empty());
+      EXPECT_EQ(measurement.time.count, 0);
+      EXPECT_FALSE(measurement.message.empty());
+      return;
+    }
+    EXPECT_EQ(static_cast<int>(measurement.samples_us.size()), samples);
+    for (const double sample : measurement.samples_us) {
+      EXPECT_TRUE(std::isfinite(sample));
+      EXPECT_GT(sample, 0);
+    }
+    EXPECT_EQ(measurement.time.count, samples);
+    EXPECT_GE(measurement.time.median_us, measurement.time.min_us);
+    EXPECT_LE(measurement.norm_error, 1e-5);
+  }
+
+ private:
+  static std::unique_ptr<base::TemporaryDirectory> cache_;
+};
+std::unique_ptr<base::TemporaryDirectory> SessionTest::cache_;
+
+TEST_F(SessionTest, BadCandidatesCostThemselvesOnly) {
+  const block::Problem problem = small_problem();
+  SessionOptions options = quick_options();
+  options.run_timeout = 1;
+  Session session(problem, options);
+  struct Case {
+    const char* before;
+    const char* after;
+    Outcome outcome;
+    const char* says;
+  };
+  const std::vector<Case> cases = {
+      {"", "", Outcome::ok, ""},
+      {"*(volatile int*)0 = 1;", "", Outcome::crashed, "SIGSEGV"},
+      {"", "", Outcome::ok, ""},
+      {"__builtin_trap();", "", Outcome::crashed, "SIGILL"},
+      {"extern void stop() __asm__(\"abort\"); stop();", "", Outcome::crashed, "SIGABRT"},
+      {"extern void stop(int) __asm__(\"_exit\"); stop(3);", "", Outcome::crashed, "exit code 3"},
+      {"for (;;) __asm__ volatile(\"\");", "", Outcome::timeout, "within 1 s"},
+      {"", "merged[5] += 0.5f;", Outcome::wrong_result, "merged at [0,0,5]"},
+      {"", "merged[17] = __builtin_nanf(\"\");", Outcome::wrong_result, "merged at [0,1,1]: got nan"},
+      {"", "merged[elements] = 1;", Outcome::wrong_result, "guard bytes"},
+      {"", "merged[-1] = 1;", Outcome::wrong_result, "guard bytes"},
+      {"", "context[0] += 1;", Outcome::wrong_result, "second time"},
+      {"", "", Outcome::ok, ""},
+  };
+  std::vector<codegen::KernelSource> sources;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    sources.push_back(merge_heads_kernel(problem, "case_" + std::to_string(i), cases[i].before, cases[i].after));
+  }
+  const auto kernels = compile(session, sources);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(std::string(cases[i].before) + cases[i].after);
+    const Measurement measurement = session.measure_segment(kernels[i]);
+    if (cases[i].outcome == Outcome::ok) {
+      expect_timed(measurement, options.samples);
+    } else {
+      EXPECT_EQ(measurement.outcome, cases[i].outcome) << measurement.message;
+      EXPECT_NE(measurement.message.find(cases[i].says), std::string::npos) << measurement.message;
+      EXPECT_TRUE(measurement.samples_us.empty());
+      EXPECT_EQ(measurement.time.count, 0);
+    }
+  }
+}
+
+TEST_F(SessionTest, UnwrittenRowsAreFound) {
+  const block::Problem problem = small_problem();
+  Session session(problem, quick_options());
+  auto source = merge_heads_kernel(problem, "unwritten");
+  const std::string loop = "long s = thread;";
+  source.body.replace(source.body.find(loop), loop.size(), "long s = thread + 1;");
+  const CheckResult check = session.check_segment(compile(session, {source})[0]);
+  EXPECT_EQ(check.outcome, Outcome::wrong_result);
+  ASSERT_EQ(check.tensors.size(), 1U);
+  EXPECT_EQ(check.tensors[0].not_finite, 2 * 16);  // row 0 of both batch entries
+  EXPECT_NE(check.message.find("not written"), std::string::npos) << check.message;
+}
+
+TEST_F(SessionTest, DamagedLibraryFailsToLaunch) {
+  const block::Problem problem = small_problem();
+  Session session(problem, quick_options());
+  CompiledKernel kernel = compile(session, {merge_heads_kernel(problem, "to_damage")})[0];
+  const base::TemporaryDirectory directory;
+  kernel.library = directory.path() / "damaged.so";
+  std::ofstream(kernel.library) << "\x7f" "ELF and no more";
+  EXPECT_EQ(session.measure_segment(kernel).outcome, Outcome::launch_failed);
+  kernel.library = directory.path() / "absent.so";
+  EXPECT_EQ(session.check_segment(kernel).outcome, Outcome::launch_failed);
+}
+
+TEST_F(SessionTest, KilledFromOutsideTheCandidateIsTheOnlyLoss) {
+  const block::Problem problem = small_problem();
+  Session session(problem, quick_options());
+  const base::TemporaryDirectory directory;
+  const std::string file = (directory.path() / "pid").string();
+  // The kernel hangs after it told its process number by a file's name: no headers needed.
+  const std::string hang = "extern int pid() __asm__(\"getpid\"); extern int format(char*, const char*, ...) "
+                           "__asm__(\"sprintf\"); extern int make(const char*, int) __asm__(\"creat\"); char path[512]; "
+                           "format(path, \"%s.%d\", \"" + file + "\", pid()); make(path, 0600); "
+                           "for (;;) __asm__ volatile(\"\");";
+  const auto kernels = compile(session, {merge_heads_kernel(problem, "hangs", hang),
+                                         merge_heads_kernel(problem, "good_after_kill")});
+  std::thread killer([&] {
+    for (int turn = 0; turn < 1000; ++turn) {
+      for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
+        kill(static_cast<pid_t>(std::stol(entry.path().extension().string().substr(1))), SIGKILL);
+        return;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  });
+  const Measurement killed = session.measure_segment(kernels[0]);
+  killer.join();
+  EXPECT_EQ(killed.outcome, Outcome::crashed) << killed.message;
+  EXPECT_NE(killed.message.find("SIGKILL"), std::string::npos) << killed.message;
+  expect_timed(session.measure_segment(kernels[1]), 3);
+}
+
+TEST_F(SessionTest, WholePlans) {
+  const block::Problem problem = small_problem();
+  Session session(problem, quick_options());
+  const auto kernels = compile(session, {block_kernel(problem, "whole"), block_kernel(problem, "slow", 3),
+                                         block_kernel(problem, "wrong", 1, "output[3] = 0;"),
+                                         block_kernel(problem, "crashing", 1, "__builtin_trap();")});
+  const PlanKernels whole{kernels[0]}, slow{kernels[1]}, wrong{kernels[2]}, crashing{kernels[3]};
+
+  const CheckResult check = session.check_plan(whole);
+  EXPECT_EQ(check.outcome, Outcome::ok) << check.message;
+  ASSERT_EQ(check.tensors.size(), 1U);
+  EXPECT_EQ(check.tensors[0].tensor, "output");
+  EXPECT_LE(check.tensors[0].norm_error, 1e-6);
+  expect_timed(session.measure_plan(whole), 3);
+  EXPECT_EQ(session.measure_plan(wrong).outcome, Outcome::wrong_result);
+
+  const std::vector<float> output = session.run_plan(whole);
+  const block::Mask mask(problem.mask, problem.batch, problem.seq);
+  const auto reference = block::compute_reference(problem, mask, block::generate_data(problem), 1);
+  ASSERT_EQ(output.size(), reference[block::Tensor::output].size());
+  for (std::size_t i = 0; i < output.size(); ++i) EXPECT_NEAR(output[i], reference[block::Tensor::output][i], 1e-5);
+
+  const auto results = session.compare_plans(std::vector{whole, slow, wrong, crashing}, 40);
+  ASSERT_EQ(results.size(), 4U);
+  EXPECT_EQ(results[2].outcome, Outcome::wrong_result);
+  EXPECT_EQ(results[3].outcome, Outcome::crashed);
+  if (results[0].outcome == Outcome::ok && results[1].outcome == Outcome::ok) {
+    EXPECT_EQ(results[0].ratio, 1);
+    EXPECT_GT(results[1].ratio, 1.5);
+    EXPECT_FALSE(results[1].tied());
+    EXPECT_LE(results[1].low, results[1].ratio);
+    EXPECT_GE(results[1].high, results[1].ratio);
+    EXPECT_GT(results[1].time_b.median_us, results[1].time_a.median_us);
+  }
+  EXPECT_NE(results[0].outcome, Outcome::skipped);
+}
+
+TEST_F(SessionTest, APlanIsTiedWithItself) {
+  const block::Problem problem = small_problem();
+  Session session(problem, quick_options());
+  const auto kernels = compile(session, {block_kernel(problem, "itself")});
+  const PlanKernels plan{kernels[0]};
+  // A claim of 95 % may be wrong one time in twenty, but not three times in a row.
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const auto results = session.compare_plans(std::vector{plan, plan}, 40);
+    if (results[1].outcome == Outcome::noisy) GTEST_SKIP() << "this machine is too busy to time anything";
+    ASSERT_EQ(results[1].outcome, Outcome::ok) << results[1].message;
+    EXPECT_GE(results[1].pairs, 32);
+    if (results[1].tied()) return;
+  }
+  FAIL() << "a plan differs from itself";
+}
+
+TEST_F(SessionTest, APlanThatFailsWhileComparedIsTakenOut) {
+  const block::Problem problem = small_problem();
+  Session session(problem, quick_options());
+  // Right when it is checked (two runs), fatal once it is timed.
+  const std::string later = "static int runs = 0; if (++runs > 4) __builtin_trap();";
+  const auto kernels = compile(session, {block_kernel(problem, "steady_a"), block_kernel(problem, "later", 1, later),
+                                         block_kernel(problem, "steady_b")});
+  const auto results = session.compare_plans(std::vector{PlanKernels{kernels[0]}, PlanKernels{kernels[1]},
+                                                         PlanKernels{kernels[2]}}, 10);
+  EXPECT_EQ(results[1].outcome, Outcome::crashed) << results[1].message;
+  EXPECT_NE(results[1].message.find("SIGILL"), std::string::npos) << results[1].message;
+  for (const int i : {0, 2}) {
+    const PairedComparison& result = results[static_cast<std::size_t>(i)];
+    EXPECT_TRUE(result.outcome == Outcome::ok || result.outcome == Outcome::noisy) << result.message;
+  }
+  // The baseline fails: there is nothing to compare with.
+  const auto without = session.compare_plans(std::vector{PlanKernels{kernels[1]}, PlanKernels{kernels[0]}}, 10);
+  EXPECT_EQ(without[0].outcome, Outcome::crashed);
+  EXPECT_EQ(without[1].outcome, Outcome::skipped);
+  EXPECT_FALSE(without[1].message.empty());
+}
+
+TEST_F(SessionTest, EveryCacheModeTimes) {
+  const block::Problem problem = small_problem();
+  for (const CacheMode mode : {CacheMode::model, CacheMode::warm, CacheMode::cold}) {
+    SCOPED_TRACE(name(mode));
+    SessionOptions options = quick_options();
+    options.cache = mode;
+    Session session(problem, options);
+    const auto kernels = compile(session, {block_kernel(problem, "cached")});
+    expect_timed(session.measure_plan({kernels[0]}), options.samples);
+    EXPECT_EQ(session.environment().fields.at("cache_mode"), name(mode));
+  }
+}
+
+TEST_F(SessionTest, FingerprintFollowsWhatMatters) {
+  const block::Problem problem = small_problem();
+  SessionOptions options = quick_options();
+  const Session two(problem, options);
+  options.cache = CacheMode::warm;  // a key of its own in every record
+  const Session warm(problem, options);
+  options.threads = 1;
+  const Session one(problem, options);
+  EXPECT_EQ(two.environment().fingerprint, warm.environment().fingerprint);
+  EXPECT_NE(two.environment().fingerprint, one.environment().fingerprint);
+  for (const char* field : {"device", "isa", "threads", "compiler", "flags", "os", "protocol"}) {
+    EXPECT_TRUE(two.environment().fields.contains(field)) << field;
+  }
+  EXPECT_EQ(one.environment().fields.at("threads"), "1");
+  EXPECT_EQ(one.target().threads, 1);
+}
+
+TEST_F(SessionTest, OwnInputReachesTheKernels) {
+  const block::Problem problem = small_problem();
+  const base::TemporaryDirectory directory;
+  const auto shape = problem.shape(block::Tensor::hidden);
+  std::vector<float> input(static_cast<std::size_t>(problem.elements(block::Tensor::hidden)));
+  for (std::size_t i = 0; i < input.size(); ++i) input[i] = 0.01f * static_cast<float>(i % 37) - 0.2f;
+  SessionOptions options = quick_options();
+  options.input = directory.path() / "input.npy";
+  block::write_npy(options.input, shape, std::span<const float>(input));
+  Session session(problem, options);
+  const PlanKernels plan{compile(session, {block_kernel(problem, "own_input")})[0]};
+  EXPECT_EQ(session.check_plan(plan).outcome, Outcome::ok);
+  block::BlockData data = block::generate_data(problem);
+  data.hidden = input;
+  const block::Mask mask(problem.mask, problem.batch, problem.seq);
+  const auto reference = block::compute_reference(problem, mask, data, 1);
+  EXPECT_NEAR(session.run_plan(plan).at(7), reference[block::Tensor::output][7], 1e-5);
+
+  block::write_npy(options.input, std::vector<std::int64_t>{4}, std::span<const float>(input).first(4));
+  EXPECT_THROW(Session(problem, options), base::UsageError);
+}
+
+TEST_F(SessionTest, WhatCannotBeIsRefusedBeforeAnythingRuns) {
+  block::Problem problem = small_problem();
+  SessionOptions options = quick_options();
+  options.threads = -1;
+  EXPECT_THROW(Session(problem, options), base::UsageError);
+  options = quick_options();
+  options.min_sample_seconds = 0;
+  EXPECT_THROW(Session(problem, options), base::UsageError);
+  options = quick_options();
+  options.cxx = "/no/such/compiler";
+  EXPECT_THROW(Session(problem, options), base::EnvironmentError);
+  problem.dtype = block::Dtype::f16;
+  EXPECT_THROW(Session(problem, quick_options()), base::UsageError);
+}
+
+TEST_F(SessionTest, AProgramThatIsNoWorkerIsTheEnvironmentsFault) {
+  const block::Problem problem = small_problem();
+  SessionOptions options = quick_options();
+  options.program = "/bin/true";
+  Session session(problem, options);
+  const auto kernels = compile(session, {merge_heads_kernel(problem, "never_run")});
+  EXPECT_THROW(session.measure_segment(kernels[0]), base::EnvironmentError);
+}
+
+}  // namespace
+}  // namespace fusetune::measure
