@@ -11,7 +11,8 @@ using enum OperatorKind;
 template <auto... values>
 constexpr std::array constant_list{values...};
 
-// clang-format off: two lines a row.
+// Two lines a row.
+// clang-format off
 constexpr std::array<OperatorInfo, kOperatorCount> kOperators{{
     {Operator::qkv_gemm, "qkv_gemm", "hidden @ w_qkv", gemm,
      constant_list<Tensor::hidden>, constant_list<Tensor::qkv>, constant_list<Weight::w_qkv>, {}},

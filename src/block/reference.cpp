@@ -20,10 +20,19 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kPanelInner = 64;
 constexpr std::int64_t kPanelColumns = 256;
 
+// Compiled twice where the loader can choose: for AVX2 and FMA, and for any CPU. Sanitizers' run-times are
+// not ready yet when the choice is made.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define FUSETUNE_WIDE_VECTORS __attribute__((target_clones("arch=haswell", "default")))
+#else
+#define FUSETUNE_WIDE_VECTORS
+#endif
+
 /// c[0..columns) += a[0..inner) @ panel; panel rows are kPanelColumns apart. Four rows at a time quarter the
 /// loads and stores of c; the inner loop is what the compiler vectorises.
-void accumulate_row(const double* __restrict a, const double* __restrict panel, double* __restrict c,
-                    std::int64_t inner, std::int64_t columns) {
+FUSETUNE_WIDE_VECTORS void accumulate_row(const double* __restrict a, const double* __restrict panel,
+                                          double* __restrict c, std::int64_t inner, std::int64_t columns) {
   std::int64_t k = 0;
   for (; k + 4 <= inner; k += 4) {
     const double a0 = a[k], a1 = a[k + 1], a2 = a[k + 2], a3 = a[k + 3];

@@ -319,7 +319,8 @@ void CpuKernel::emit_heads(const Phase& phase) {
   code_.line("const HeadTasks tasks = head_tasks(args->batch * H, (S + {}) / {}, {}, thread, threads);", query - 1,
              query, phase.first == 0 ? "false" : "true");
   code_.open("for (long t = tasks.begin; t < tasks.end; ++t)");
-  code_.line("const long head = t / tasks.splits, b = head / H;");
+  code_.line("const long head = t / tasks.splits;");
+  if (phase.first != 4 || phase.last >= 5) code_.line("const long b = head / H;");
   if (phase.first <= 1 || phase.last >= 6) code_.line("const long h = head % H;");
   code_.line("const Range queries = part_of(S, t % tasks.splits, tasks.splits, {});", query);
   if (runs_scores || runs_context) code_.line("const unsigned char* used = keys_used(args->mask, b, S);");
@@ -456,7 +457,8 @@ void CpuKernel::emit_row_operators(const Phase& phase, Operand merged) {
   Operand norm1;
   if (phase.first <= 9) norm1 = emit_attention_output(phase, std::move(merged));
   if (phase.last >= 10) {
-    if (phase.first >= 10 && phase.first <= 13) norm1 = token_rows(Tensor::norm1, "D");
+    const bool reads_norm1 = phase.first == 10 || (phase.first >= 11 && phase.first <= 13 && phase.last >= 13);
+    if (reads_norm1) norm1 = token_rows(Tensor::norm1, "D");
     emit_ffn(phase, norm1);
   }
 }
@@ -500,7 +502,7 @@ void CpuKernel::emit_bridge(const Phase& phase) {
   code_.line("const Range queries = {{t % blocks * {}, min(t % blocks * {} + {}, S)}};", step, step, step);
   code_.line("const unsigned char* used = keys_used(args->mask, b, S);");
   code_.open("for (long h = 0; h < H; ++h)");
-  code_.line("const long head = b * H + h;");
+  if (phase.first >= 2) code_.line("const long head = b * H + h;");
   emit_head_sources(phase);
   emit_head_packing(phase, true);
   code_.open("for (long s = queries.begin; s < queries.end; s += {})", query);
@@ -553,7 +555,7 @@ std::string CpuKernel::constants() const {
 
 std::string CpuKernel::pointers() const {
   std::string text = "  [[maybe_unused]] const long M = args->batch * S;\n"
-                     "  float* const scratch = reinterpret_cast<float*>(args->scratch + thread * args->scratch_stride);\n";
+                     "  [[maybe_unused]] float* const scratch =\n      reinterpret_cast<float*>(args->scratch + thread * args->scratch_stride);\n";
   for (int t = 0; t < block::kTensorCount; ++t)
     if (tensors_[t])
       text += fmt::format("  {0}* const {1} = static_cast<{0}*>(args->tensor[{2}]);\n",
@@ -588,8 +590,8 @@ KernelSource CpuKernel::generate() {
   kernel.symbol = fmt::format("ft_segment_{}_{}{}_{}", program_.variant.segment.first, program_.variant.segment.last,
                               program_.variant.hand_written ? "_attention" : "", kernel.hash.substr(0, 12));
   kernel.body = header_comment() +
-                fmt::format("extern \"C\" void {}(const ft_args* args, int thread, int threads, ft_barrier* barrier) {{\n",
-                            kernel.symbol) +
+                fmt::format("extern \"C\" void {}(const ft_args* args, int thread, int threads,\n"
+                            "    [[maybe_unused]] ft_barrier* barrier) {{\n", kernel.symbol) +
                 function;
   kernel.layouts = layouts_;
   kernel.reads = program_.live_in;

@@ -170,7 +170,7 @@ std::vector<Schedule> schedule_space(const plan::SegmentVariant& variant, const 
   s = first;
   s.qkv_per_head = true;
   add(s);
-  for (const int rows : {32, 128, 256}) {
+  for (const int rows : {32, 128}) {
     s = first;
     s.row_block = rows;
     s.ffn_chunk = fitting_ffn_chunk(rows, problem, target, s.tile_columns);

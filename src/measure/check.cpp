@@ -208,7 +208,8 @@ std::string describe(const TensorCheck& check, const Bounds& limits) {
   if (!check.worst_at.empty()) {
     text += " at [";
     for (std::size_t i = 0; i < check.worst_at.size(); ++i) {
-      text += (i == 0 ? "" : ",") + std::to_string(check.worst_at[i]);
+      if (i > 0) text += ',';
+      text += std::to_string(check.worst_at[i]);
     }
     text += "]: got " + base::format_shortest(check.got) + ", want " + base::format_shortest(check.want);
   }

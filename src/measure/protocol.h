@@ -67,5 +67,6 @@ struct Progress {
   std::atomic<std::uint64_t> steps;     // grows as long as work goes on
   std::atomic<std::int32_t> candidate;  // index into the request's plans of the one that runs
 };
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "Progress is shared between processes");
 
 }  // namespace fusetune::measure

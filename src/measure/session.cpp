@@ -58,8 +58,8 @@ void require_sensible(const block::Problem& problem, const SessionOptions& optio
 }
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text = "[";
-  for (const std::int64_t size : shape) text += (text.size() == 1 ? "" : ",") + std::to_string(size);
+  std::string text;
+  for (const std::int64_t size : shape) text.append(text.empty() ? "[" : ",").append(std::to_string(size));
   return text + "]";
 }
 

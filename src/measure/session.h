@@ -2,7 +2,8 @@
 //
 // The session lives in the searching process and never runs generated code itself: it starts disposable
 // worker processes (`fusetune worker`) that load kernels, check them against the oracle and time them. A
-// worker that crashes or hangs costs its candidate; a new one takes its place.
+// worker that crashes or hangs costs its candidate; a new one takes its place. Workers die with the thread that
+// asked for the measurement: use a session from one thread that lives as long as it.
 #pragma once
 
 #include <filesystem>

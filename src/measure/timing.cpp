@@ -20,6 +20,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kLeastFlushBytes = 128 << 20;  // also where the size of the last-level cache is unknown
 constexpr double kWarmUpSeconds = 5e-3;               // clocks and branch predictors settle
 constexpr int kMaximumPasses = 1 << 20;
+constexpr double kPassesHeadroom = 1.1;               // a slightly faster sample still lasts long enough
 
 /// What the operating system says about this process: all threads together.
 struct ProcessTimes {
@@ -115,7 +116,8 @@ void Timer::calibrate(TimedSequence& sequence) {
   }
   // A pass alone includes the start of the clock, so that many together may fall short; then a few more.
   const auto passes_for = [this](double seconds_per_pass) {
-    return static_cast<int>(std::min<double>(kMaximumPasses, std::ceil(min_sample_seconds_ / seconds_per_pass)));
+    const double wanted = kPassesHeadroom * min_sample_seconds_ / seconds_per_pass;
+    return static_cast<int>(std::min<double>(kMaximumPasses, std::ceil(wanted)));
   };
   sequence.passes = std::max(1, passes_for(fastest));
   for (double seconds = run_passes(sequence); seconds < min_sample_seconds_ && sequence.passes < kMaximumPasses;

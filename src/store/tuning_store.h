@@ -34,8 +34,8 @@ struct StoreOptions {
   Access access = Access::create;
   int busy_timeout_ms = 30'000;           // how long to wait for another writer
   std::int64_t maximum_pages = 0;         // quota on the file's size in SQLite pages; 0: none
-  std::string vfs;                        // SQLite file layer, e.g. "unix-dotfile"; empty: the default
-  std::span<const Migration> migrations;  // empty: the program's own
+  std::string vfs = {};                       // SQLite file layer, e.g. "unix-dotfile"; empty: the default
+  std::span<const Migration> migrations = {};  // empty: the program's own
 };
 
 /// Where measurements were made. Rows of different fingerprints are never mixed.

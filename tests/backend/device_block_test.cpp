@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -165,7 +166,9 @@ TEST_F(DeviceBlockTest, OnlyDeclaredTensorsAndWeightsAreThere) {
     const auto tensor = static_cast<Tensor>(t);
     const bool declared = tensor == Tensor::hidden || tensor == Tensor::q || tensor == Tensor::qkv;
     EXPECT_EQ(args->tensor[t] != nullptr, declared) << block::name(tensor);
-    if (declared) EXPECT_EQ(args->tensor[t], block_.tensor(tensor));
+    if (declared) {
+      EXPECT_EQ(args->tensor[t], block_.tensor(tensor));
+    }
   }
   for (int w = 0; w < block::kWeightCount; ++w) {
     EXPECT_EQ(args->weight[w] != nullptr, w == static_cast<int>(Weight::w_out)) << w;

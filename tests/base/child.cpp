@@ -30,7 +30,7 @@ void stutter() {
   ::pause();
 }
 
-// Another process starts the grandparent's worker and is killed: does the worker die as well?
+// A parent to be killed: does its worker die with it?
 void keep_worker(const char* self) {
   const fusetune::base::ChildProcess worker({self, "pid-then-hang"});
   ::pause();

@@ -237,14 +237,15 @@ def compute_block(problem, data):
 # ------------------------------------------------------------------------------------------------ checks
 
 
-def compare_data(name, got, want):
-    if name.startswith("gamma") or got.dtype == want.dtype and np.array_equal(got, want):
-        return None if np.array_equal(got, want) else f"{name} differs"
-    # log, sin and cos of two libraries may differ in the last place of float64: one float32 step at most.
+def compare_data(name, got, want, exact):
+    if got.dtype == want.dtype and np.array_equal(got, want):
+        return None
+    # log, sin and cos of two libraries may differ in float64's last place, which seldom changes the rounding.
     worst = np.abs(got.astype(np.float64) - want).max()
-    limit = 2.0**-7 * np.abs(want).max()
     share = float(np.mean(got != want))
-    return None if worst <= limit and share < 1e-3 else f"{name} differs by {worst} in {share:.2%} of its elements"
+    if not exact and worst <= 2.0**-7 * np.abs(want).max() and share < 1e-3:
+        return None
+    return f"{name}: generated values differ by {worst} in {share:.2%} of the elements"
 
 
 def compare_tensor(name, got, want):
@@ -255,7 +256,7 @@ def compare_tensor(name, got, want):
         return f"{name}: infinities or NaN in other places"
     if name == "probs" and not np.array_equal(got == 0.0, want == 0.0):
         return "probs: zeros in other places"
-    error = np.abs(got - want, out=np.zeros_like(want), where=~infinite)
+    error = np.abs(np.subtract(got, want, out=np.zeros_like(want), where=~infinite))
     scale = max(np.abs(want[~infinite]).max(initial=0.0), 1e-300)
     worst = error.max() / scale
     if worst <= TOLERANCE:
@@ -273,7 +274,9 @@ def check(dump_oracle, row):
         dumped = {path.stem: np.load(path) for path in Path(directory).glob("*.npy")}
     inputs = {name: dumped.pop(name) for name in ["input_hidden", *WEIGHTS, *PARAMETERS]}
     expected = expected_data(problem, {name: array.shape for name, array in inputs.items()})
-    failures = [compare_data(name, inputs[name], expected[name]) for name in inputs]
+    failures = [
+        compare_data(name, inputs[name], expected[name], exact=problem["data"] == "uniform") for name in inputs
+    ]
     tensors = compute_block(problem, inputs)
     if set(tensors) != set(dumped):
         failures.append(f"tensors {sorted(set(tensors) ^ set(dumped))} are on one side only")

@@ -1,5 +1,5 @@
-// Writes a problem's generated data and the oracle's tensors as .npy files: dump_oracle DIRECTORY PROBLEM-KEY.
-// check_oracle.py reads them and recomputes everything on its own.
+// Writes a problem's generated data and the oracle's tensors as .npy files: dump_oracle DIRECTORY
+// PROBLEM-KEY. check_oracle.py reads them and recomputes everything on its own.
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -36,7 +36,8 @@ void dump_all(const std::filesystem::path& directory, const Problem& problem) {
     dump(directory, name(parameter), {problem.elements(parameter)}, data.parameters[p]);
   }
   for (int t = 0; t < kTensorCount; ++t) {
-    dump(directory, name(static_cast<Tensor>(t)), problem.shape(static_cast<Tensor>(t)), reference.tensors[t]);
+    dump(directory, name(static_cast<Tensor>(t)), problem.shape(static_cast<Tensor>(t)),
+         reference.tensors[t]);
   }
 }
 

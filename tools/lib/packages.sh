@@ -9,7 +9,7 @@ build_packages=(
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-numpy python3-venv
-  clang-format git
+  clang-format git locales
 )
 # To run tools/test --full as well.
 full_packages=(clang-tidy-16)

@@ -5,8 +5,8 @@
 //
 // Rows: one per --plan; gemms, the six matrix products as kernels of their own; floor, the block's FLOPs at
 // the FMA rate measured beside everything else. FILE holds the schedules that a search found, a
-// line each ("[7-14] handoff=pipeline ..."); any other variant is tuned here, over its whole schedule space, so that
-// what the found plan is compared with runs as fast as this program can make it.
+// line each ("[7-14] handoff=pipeline ..."); any other variant is tuned here, over its whole schedule space,
+// so that what the found plan is compared with runs as fast as this program can make it.
 //
 // A chain of N layers is timed: layer c reads what layer c - 1 wrote and its own copy of the weights.
 
@@ -88,8 +88,9 @@ block::BlockData read_data(const std::filesystem::path& directory, const block::
 /// Float buffer on a cache line, where DeviceBlock's tensors are too.
 struct Buffer {
   explicit Buffer(std::int64_t count)
-      : floats(static_cast<float*>(std::aligned_alloc(64, (static_cast<std::size_t>(count) * 4 + 63) / 64 * 64)),
-               &std::free) {
+      : floats(
+            static_cast<float*>(std::aligned_alloc(64, (static_cast<std::size_t>(count) * 4 + 63) / 64 * 64)),
+            &std::free) {
     if (!floats) throw std::bad_alloc();
   }
   std::unique_ptr<float, decltype(&std::free)> floats;
@@ -105,9 +106,11 @@ class Peer {
         target_{info_.best_isa, threads, info_.l1_bytes, info_.l2_bytes},
         compiler_(cpu::find_compiler("")),
         kernel_compiler_(compiler_, target_.isa, options(cache)),
-        memory_(problem, block::Mask(problem.mask, problem.batch, problem.seq), read_data(data, problem), threads),
+        memory_(problem, block::Mask(problem.mask, problem.batch, problem.seq), read_data(data, problem),
+                threads),
         runner_(threads),
-        between_{Buffer(problem.elements(block::Tensor::output)), Buffer(problem.elements(block::Tensor::output))} {
+        between_{Buffer(problem.elements(block::Tensor::output)),
+                 Buffer(problem.elements(block::Tensor::output))} {
     std::int64_t weights = 0;
     for (int i = 0; i < block::kWeightCount; ++i) {
       const auto [rows, columns] = problem.shape(static_cast<block::Weight>(i));
@@ -117,7 +120,8 @@ class Peer {
   }
 
   /// Chooses a schedule for each variant: the given one, else the fastest of its space.
-  void prepare(const std::vector<plan::SegmentVariant>& variants, const std::map<std::string, std::string>& given) {
+  void prepare(const std::vector<plan::SegmentVariant>& variants,
+               const std::map<std::string, std::string>& given) {
     std::vector<codegen::KernelSource> sources;
     for (const plan::SegmentVariant& variant : variants) {
       const auto found = given.find(variant.to_string());
@@ -139,7 +143,8 @@ class Peer {
         const auto copy = static_cast<int>(i / variants.size());
         const ft_args* now = memory_.arguments(kernel(variants[i % variants.size()]), copy);
         if (!std::ranges::equal(chain->args[i].weight, now->weight)) {
-          throw std::runtime_error("too little memory for " + std::to_string(copies_) + " copies of every weight layout");
+          throw std::runtime_error("too little memory for " + std::to_string(copies_) +
+                                   " copies of every weight layout");
         }
       }
     }
@@ -152,7 +157,8 @@ class Peer {
     const auto chain = keep_chain(variants, true);
     row.run = [this, chain] { return runner_.run_timed(chain->launches) / copies_; };
     row.output = [this, chain] {
-      std::fill_n(chain->end, problem_.elements(block::Tensor::output), std::numeric_limits<float>::quiet_NaN());
+      std::fill_n(chain->end, problem_.elements(block::Tensor::output),
+                  std::numeric_limits<float>::quiet_NaN());
       runner_.run(chain->launches);
       return std::vector<float>(chain->end, chain->end + problem_.elements(block::Tensor::output));
     };
@@ -183,7 +189,8 @@ class Peer {
 
   std::map<std::string, std::string> versions() const {
     std::string flags;
-    for (const std::string& flag : cpu::compile_flags(compiler_, target_.isa)) flags += (flags.empty() ? "" : " ") + flag;
+    for (const std::string& flag : cpu::compile_flags(compiler_, target_.isa))
+      flags += (flags.empty() ? "" : " ") + flag;
     return {{"cpu", info_.model},
             {"isa", std::string(lower::name(target_.isa))},
             {"compiler", compiler_.kind + " " + compiler_.version},
@@ -229,7 +236,8 @@ class Peer {
 
   double run_copies(const cpu::LoadedKernel& kernel, int copies) {
     std::vector<cpu::Launch> launches;
-    for (int copy = 0; copy < copies; ++copy) launches.push_back({kernel.function(), memory_.arguments(kernel, copy)});
+    for (int copy = 0; copy < copies; ++copy)
+      launches.push_back({kernel.function(), memory_.arguments(kernel, copy)});
     return runner_.run_timed(launches) / copies;
   }
 
@@ -259,8 +267,8 @@ class Peer {
     return chains_.back().first;
   }
 
-  /// Launches of all layers. `connected`: each layer reads the one before, through two buffers in turn, so that
-  /// the block's own input stays as it is.
+  /// Launches of all layers. `connected`: each layer reads the one before, through two buffers in turn, so
+  /// that the block's own input stays as it is.
   Chain make_chain(const std::vector<plan::SegmentVariant>& variants, bool connected) {
     Chain chain;
     for (int copy = 0; copy < copies_; ++copy) {
@@ -321,8 +329,9 @@ block::Problem read_problem(const Arguments& arguments) {
 }
 
 int run(int argc, char** argv) {
-  const Arguments arguments(argc, argv, {"--preset", "--batch", "--seq", "--data", "--copies", "--threads", "--cache",
-                                         "--plan", "--schedules"});
+  const Arguments arguments(argc, argv,
+                            {"--preset", "--batch", "--seq", "--data", "--copies", "--threads", "--cache",
+                             "--plan", "--schedules"});
   Peer peer(read_problem(arguments), arguments.one("--data"), std::stoi(arguments.one("--copies")),
             std::stoi(arguments.one("--threads")), arguments.one("--cache"));
 

@@ -128,14 +128,16 @@ class Block {
     return inner_product_ ? as_inner_product(file, weight, k, n) : as_matmul(file, weight, k, n);
   }
 
-  Product as_matmul(const std::string& what, const std::vector<float>& weight, std::int64_t k, std::int64_t n) {
+  Product as_matmul(const std::string& what, const std::vector<float>& weight, std::int64_t k,
+                    std::int64_t n) {
     using tag = memory::format_tag;
     const auto source = device_.describe({sizes_.tokens(), k}, tag::ab);
     const auto any = device_.describe({k, n}, tag::any);
     const auto result = device_.describe({sizes_.tokens(), n}, tag::ab);
     const dnnl::matmul::primitive_desc description({source, any, result}, device_.engine());
     const memory plain = filled(device_.describe({k, n}, tag::ab), weight);
-    return finish(what, dnnl::matmul(description), plain, description.weights_desc(), source, result, weight, k, n);
+    return finish(what, dnnl::matmul(description), plain, description.weights_desc(), source, result, weight,
+                  k, n);
   }
 
   Product as_inner_product(const std::string& what, const std::vector<float>& weight, std::int64_t k,
@@ -147,8 +149,8 @@ class Block {
     const dnnl::inner_product_forward::primitive_desc description(
         {dnnl::prop_kind::forward_inference, source, any, result}, device_.engine());
     const memory plain = filled(device_.describe({n, k}, tag::ba), weight);  // [in,out] seen as [out,in]
-    return finish(what, dnnl::inner_product_forward(description), plain, description.weights_desc(), source, result,
-                  weight, k, n);
+    return finish(what, dnnl::inner_product_forward(description), plain, description.weights_desc(), source,
+                  result, weight, k, n);
   }
 
   memory filled(const memory::desc& description, const std::vector<float>& source) {
@@ -181,7 +183,8 @@ class Block {
     const auto result = device_.describe({count, m, n}, tag::abc);
     const dnnl::matmul::primitive_desc description({left, right, result}, device_.engine());
     const memory a = device_.random(left, 2), b = device_.random(right, 3), c = device_.allocate(result);
-    Product product{dnnl::matmul(description), {{{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}}}};
+    Product product{dnnl::matmul(description),
+                    {{{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}}}};
     execute(product, 0);
     device_.stream().wait();
     for (std::int64_t probe = 0; probe < 64; ++probe) {
@@ -190,7 +193,8 @@ class Block {
       const float* other = values(b) + batch * k * n;
       double sum = 0, magnitude = 0;
       for (std::int64_t i = 0; i < k; ++i) {
-        const double term = double{row_values[i]} * (transposed ? other[column * k + i] : other[i * n + column]);
+        const double term =
+            double{row_values[i]} * (transposed ? other[column * k + i] : other[i * n + column]);
         sum += term;
         magnitude += std::abs(term);
       }
@@ -217,8 +221,8 @@ int run(int argc, char** argv) {
   const Arguments arguments(argc, argv, {"--sizes", "--data", "--copies", "--threads"});
   const auto numbers = split(arguments.one("--sizes"), ',');
   if (numbers.size() != 5) throw std::runtime_error("--sizes takes BATCH,SEQ,HEADS,HEAD_SIZE,FFN");
-  const Sizes sizes{std::stoll(numbers[0]), std::stoll(numbers[1]), std::stoll(numbers[2]), std::stoll(numbers[3]),
-                    std::stoll(numbers[4])};
+  const Sizes sizes{std::stoll(numbers[0]), std::stoll(numbers[1]), std::stoll(numbers[2]),
+                    std::stoll(numbers[3]), std::stoll(numbers[4])};
   const int copies = std::stoi(arguments.one("--copies"));
   omp_set_num_threads(std::stoi(arguments.one("--threads")));
 
@@ -231,7 +235,8 @@ int run(int argc, char** argv) {
   const std::string checked = "64 elements of each product against float64";
   const auto* version = dnnl_version();
   serve({{"onednn-gemms", {settings, [&] { return block.run(true); }, {}, checked}},
-         {"onednn-linear", {settings + ", without attention's products", [&] { return block.run(false); }, {}, checked}}},
+         {"onednn-linear",
+          {settings + ", without attention's products", [&] { return block.run(false); }, {}, checked}}},
         {{"onednn", std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
                         std::to_string(version->patch)}});
   return 0;

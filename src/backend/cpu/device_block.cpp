@@ -225,7 +225,7 @@ int DeviceBlock::Impl::copies(const std::set<PackedKey>& keys) const {
   std::int64_t once = 0;
   for (const PackedKey& key : keys) once += packed_bytes(key);
   if (once == 0 || rotation_bytes <= once) return 1;
-  const std::int64_t wanted = (rotation_bytes + once - 1) / once;
+  const std::int64_t wanted = (rotation_bytes - 1) / once + 1;  // rounded up, without overflow
   const std::int64_t affordable = std::max<std::int64_t>(1, memory_bytes / kMemoryShare / once);
   return static_cast<int>(std::min({wanted, affordable, std::int64_t{kMostCopies}}));
 }

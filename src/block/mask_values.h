@@ -1,0 +1,25 @@
+// Access to the values of a canonical MaskSpec, for the files that implement masks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "block/mask.h"
+
+namespace fusetune::block {
+
+/// Throws base::UsageError "--mask MASK: reason".
+[[noreturn]] void fail_mask(std::string_view mask, std::string_view reason);
+
+/// A whole-number parameter that the spec has.
+std::int64_t value_of(const MaskSpec& spec, const std::string& name);
+
+/// The text of the padding's `avg` or `lengths`, null where the spec has none. The pattern `padding` spells
+/// them without the prefix `padding_`.
+const std::string* find_length_parameter(const MaskSpec& spec, std::string_view which);
+
+/// Digest of a mask file's content. Throws base::EnvironmentError where it cannot be read.
+std::string mask_file_digest(const std::string& path);
+
+}  // namespace fusetune::block

@@ -1,0 +1,289 @@
+#include "cli/search_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "report/block_drawing.h"
+
+namespace fusetune::cli {
+namespace {
+
+using measure::Outcome;
+
+constexpr std::size_t kFailuresShown = 5;
+constexpr int kWidth = 100;
+
+plan::FusionPlan plan_of(const store::ComparisonRecord& finalist) {
+  return plan::FusionPlan::from_mask(plan::FusionMask{finalist.plan.mask});
+}
+
+bool is_ok(const store::ComparisonRecord& finalist) {
+  return finalist.plan.measurement.outcome == Outcome::ok;
+}
+
+/// 95 % interval of the median as for normal samples: the median's standard error is 1.2533 sigma / sqrt(n),
+/// and 1.4826 MAD estimates sigma without being moved by outliers.
+double half_interval_us(const measure::TimingSummary& time) {
+  return 1.96 * 1.2533 * 1.4826 * time.mad_us / std::sqrt(std::max(1, time.count));
+}
+
+/// Two numbers and their unit in the scale of the first: microseconds below a millisecond.
+struct Scale {
+  double divisor;
+  const char* unit;
+  int digits;
+};
+Scale scale_of(double us) {
+  if (us < 1e3) return {1, "us", 1};
+  if (us < 1e6) return {1e3, "ms", 3};
+  return {1e6, "s", 3};
+}
+
+const store::ComparisonRecord* find(const FinalResult& result, const plan::FusionPlan& plan) {
+  for (const store::ComparisonRecord& finalist : result.finalists) {
+    if (plan_of(finalist) == plan && is_ok(finalist)) return &finalist;
+  }
+  return nullptr;
+}
+
+/// Times faster than unfused: both ratios have the same baseline, which cancels. 0: unfused has no time.
+double against_unfused(const FinalResult& result, const store::ComparisonRecord& finalist) {
+  const store::ComparisonRecord* unfused = find(result, plan::FusionPlan::unfused());
+  return unfused == nullptr ? 0 : unfused->ratio / finalist.ratio;
+}
+
+std::string time_row(const std::string& label, const FinalResult& result,
+                     const store::ComparisonRecord& finalist) {
+  const measure::TimingSummary& time = finalist.plan.measurement.time;
+  const Scale scale = scale_of(time.median_us);
+  const double half = half_interval_us(time);
+  const double speedup = against_unfused(result, finalist);
+  return fmt::format("  {:<24}{:>9.{}f} {:<3}{:>10.{}f} – {:<10.{}f}{}\n", label,
+                     time.median_us / scale.divisor, scale.digits, scale.unit,
+                     (time.median_us - half) / scale.divisor, scale.digits,
+                     (time.median_us + half) / scale.divisor, scale.digits,
+                     speedup > 0 ? fmt::format("{:>6.2f}x", speedup) : "     –");
+}
+
+std::string failed_row(const std::string& label, const std::string& why) {
+  return fmt::format("  {:<24}{}\n", label, why);
+}
+
+std::string reference_rows(const FinalResult& result) {
+  std::string text;
+  const auto references = search::reference_plans();
+  for (auto row = references.rbegin(); row != references.rend(); ++row) {
+    const std::string label = fmt::format("{} {}", row->name, row->plan.canonical_mask().value);
+    const auto found = std::find_if(result.finalists.begin(), result.finalists.end(),
+                                    [&](const auto& finalist) { return plan_of(finalist) == row->plan; });
+    if (found == result.finalists.end()) {
+      text += failed_row(label, "not timed: a segment of it has no valid kernel");
+    } else if (is_ok(*found)) {
+      text += time_row(label, result, *found);
+    } else {
+      text += failed_row(label, std::string(measure::name(found->plan.measurement.outcome)));
+    }
+  }
+  return text;
+}
+
+/// Whole-plan time over the sum of its segments, smallest and largest over the finalists.
+std::pair<double, double> whole_over_sum(const FinalResult& result) {
+  double low = std::numeric_limits<double>::infinity(), high = 0;
+  for (const store::ComparisonRecord& finalist : result.finalists) {
+    if (!is_ok(finalist) || finalist.plan.sum_us <= 0) continue;
+    const double ratio = finalist.plan.measurement.time.median_us / finalist.plan.sum_us;
+    low = std::min(low, ratio);
+    high = std::max(high, ratio);
+  }
+  return {low, high};
+}
+
+std::string ties(const FinalResult& result) {
+  std::string text;
+  for (const std::size_t index : result.decision.tied) {
+    if (index == result.decision.winner) continue;
+    const store::ComparisonRecord& tied = result.finalists[index];
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", tied.plan.mask, plan_of(tied).to_string());
+  }
+  if (text.empty()) return {};
+  return fmt::format("  tied with it (of tied plans the one with fewer kernels counts): {}\n", text);
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+std::string failure_lines(const SearchReport& report, const SearchDriver& driver) {
+  const std::vector<FailedCandidate>& failures = driver.counts().failures;
+  const std::size_t shown = report.verbose ? failures.size() : std::min(failures.size(), kFailuresShown);
+  std::string text;
+  for (std::size_t i = 0; i < shown; ++i) {
+    const FailedCandidate& failed = failures[i];
+    text += fmt::format("  {} {}: {}\n    repeat: {}\n", measure::name(failed.outcome), failed.variant,
+                        first_line(failed.message), failed.repeat_command);
+  }
+  if (shown < failures.size()) {
+    text += fmt::format("  and {} more (--verbose shows all)\n", failures.size() - shown);
+  }
+  return text;
+}
+
+std::string schedule_lines(const store::ComparisonRecord& winner) {
+  std::string text = "  schedules\n";
+  const std::vector<plan::SegmentVariant> variants = plan_of(winner).variants();
+  for (std::size_t i = 0; i < variants.size() && i < winner.plan.schedules.size(); ++i) {
+    text += fmt::format("    {:<8} {}\n", variants[i].to_string(), winner.plan.schedules[i]);
+  }
+  return text;
+}
+
+std::string next_commands(const SearchReport& report, const FinalResult& result) {
+  const std::uint16_t best = result.winner().plan.mask;
+  const auto masks = search::reference_plans();
+  std::string others;
+  for (const search::ReferencePlan& reference : masks) {
+    const std::uint16_t mask = reference.plan.canonical_mask().value;
+    if (mask != best) others += fmt::format(" {}", mask);
+  }
+  std::string text = fmt::format("saved in {}, run {}.   next:\n", report.database, report.run);
+  text += fmt::format("  fusetune bench {}{}{}\n", best, others, report.options);
+  for (const char* command : {"verify", "run"})
+    text += fmt::format("  fusetune {} {}{}\n", command, best, report.options);
+  return text + fmt::format("  fusetune generate {} --out kernels.out{}\n", best, report.options);
+}
+
+std::string continue_line(const SearchReport& report) {
+  return fmt::format(
+      "everything measured is in {}; to continue, run the same command again:\n  fusetune search{}\n",
+      report.database, report.options);
+}
+
+nlohmann::json time_json(const measure::TimingSummary& time) {
+  return {
+      {"median_us", time.median_us}, {"mad_us", time.mad_us}, {"min_us", time.min_us}, {"count", time.count}};
+}
+
+nlohmann::json finalist_json(const FinalResult& result, const store::ComparisonRecord& finalist) {
+  nlohmann::json json = {{"mask", finalist.plan.mask},
+                         {"plan", plan_of(finalist).to_string()},
+                         {"kernels", plan_of(finalist).kernel_count()},
+                         {"schedules", finalist.plan.schedules},
+                         {"outcome", std::string(measure::name(finalist.plan.measurement.outcome))},
+                         {"message", finalist.plan.measurement.message}};
+  if (!is_ok(finalist)) return json;
+  json["time"] = time_json(finalist.plan.measurement.time);
+  json["sum_us"] = finalist.plan.sum_us;
+  json["ratio"] = finalist.ratio;
+  json["ratio_low"] = finalist.low;
+  json["ratio_high"] = std::isfinite(finalist.high) ? nlohmann::json(finalist.high) : nlohmann::json();
+  json["pairs"] = finalist.pairs;
+  if (const double speedup = against_unfused(result, finalist); speedup > 0)
+    json["speedup_over_unfused"] = speedup;
+  return json;
+}
+
+nlohmann::json counts_json(const SearchDriver& driver) {
+  const SearchCounts& counts = driver.counts();
+  nlohmann::json outcomes = nlohmann::json::object(), failures = nlohmann::json::array();
+  for (const auto& [outcome, count] : counts.outcomes) outcomes[std::string(measure::name(outcome))] = count;
+  for (const FailedCandidate& failed : counts.failures) {
+    failures.push_back({{"variant", failed.variant},
+                        {"schedule", failed.schedule},
+                        {"outcome", std::string(measure::name(failed.outcome))},
+                        {"message", failed.message},
+                        {"repeat", failed.repeat_command}});
+  }
+  return {{"variants", driver.best().count()},
+          {"reused", counts.reused},
+          {"measured", counts.measured},
+          {"outcomes", outcomes},
+          {"failures", failures}};
+}
+
+}  // namespace
+
+std::string describe_trials(const SearchReport& report, const SearchDriver& driver) {
+  const SearchCounts& counts = driver.counts();
+  std::string outcomes;
+  for (const auto& [outcome, count] : counts.outcomes)
+    outcomes += fmt::format(", {} {}", count, measure::name(outcome));
+  std::string text = fmt::format("{}      {}\n", report.problem_line, report.environment_line);
+  text += fmt::format("{} of {} variants timed, {} kernels: {} measured now, {} reused{}     {:.0f} s\n",
+                      driver.best().count(), plan::kVariantCount, counts.measured + counts.reused,
+                      counts.measured, counts.reused, outcomes, report.seconds);
+  if (!report.stopped.empty())
+    text += fmt::format("stopped early, {}: run it again to continue\n", report.stopped);
+  return text + failure_lines(report, driver);
+}
+
+std::string describe_result(const SearchReport& report, const SearchDriver& driver,
+                            const FinalResult& result) {
+  const store::ComparisonRecord& winner = result.winner();
+  const plan::FusionPlan plan = plan_of(winner);
+  std::string text = describe_trials(report, driver);
+  text += fmt::format("\nbest plan  mask {}  {}  {} kernel{}{}\n", winner.plan.mask, plan.to_string(),
+                      plan.kernel_count(), plan.kernel_count() == 1 ? "" : "s",
+                      result.reused ? "  (timed by an earlier search)" : "");
+  text += report::draw_line(plan, kWidth, 2);
+  if (!text.ends_with('\n')) text += '\n';
+  if (plan.hand_written()) text += "  * hand-written attention\n";
+  if (report.verbose) text += schedule_lines(winner);
+  text += fmt::format("\n  {:<24}{:>12}{:>24}{:>14}\n", "", "time", "95 % interval", "vs unfused");
+  text += time_row("best", result, winner) + ties(result) + reference_rows(result);
+  const auto [low, high] = whole_over_sum(result);
+  text += fmt::format("whole plan over the sum of its segments: {:.3f} – {:.3f}\n", low, high);
+  return text + next_commands(report, result);
+}
+
+std::string describe_interrupted(const SearchReport& report, const SearchDriver& driver) {
+  std::string text = describe_trials(report, driver);
+  const std::vector<search::Finalist> finalists = driver.finalists();
+  if (finalists.empty()) {
+    text += "interrupted before a complete plan had times\n";
+  } else {
+    const search::Finalist& best = finalists.front();
+    const Scale scale = scale_of(best.sum_us);
+    text += fmt::format("interrupted; best so far, by the sum of its segments: mask {}  {}  {:.{}f} {}\n",
+                        best.plan.canonical_mask().value, best.plan.to_string(), best.sum_us / scale.divisor,
+                        scale.digits, scale.unit);
+  }
+  return text + continue_line(report);
+}
+
+std::string describe_nothing(const SearchReport& report, const SearchDriver& driver, const std::string& why) {
+  return describe_trials(report, driver) + "no plan found: " + why + "\n" + continue_line(report);
+}
+
+std::string result_json(const SearchReport& report, const SearchDriver& driver, const FinalResult* result,
+                        const std::string& state) {
+  nlohmann::json json = {{"state", state},
+                         {"problem", report.problem_key},
+                         {"environment", report.fingerprint},
+                         {"run", report.run},
+                         {"database", report.database},
+                         {"seconds", report.seconds},
+                         {"stopped", report.stopped},
+                         {"search", counts_json(driver)}};
+  if (result != nullptr) {
+    json["best"] = finalist_json(*result, result->winner());
+    json["reused_comparison"] = result->reused;
+    nlohmann::json tied = nlohmann::json::array(), finalists = nlohmann::json::array();
+    for (const std::size_t index : result->decision.tied) tied.push_back(result->finalists[index].plan.mask);
+    for (const store::ComparisonRecord& finalist : result->finalists)
+      finalists.push_back(finalist_json(*result, finalist));
+    json["tied"] = tied;
+    json["finalists"] = finalists;
+    const auto [low, high] = whole_over_sum(*result);
+    json["whole_over_sum"] = {{"low", low}, {"high", high}};
+    json["references"] = nlohmann::json::object();
+    for (const search::ReferencePlan& reference : search::reference_plans()) {
+      json["references"][std::string(reference.name)] = reference.plan.canonical_mask().value;
+    }
+  }
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace fusetune::cli

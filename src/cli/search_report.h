@@ -1,0 +1,36 @@
+// What a search says at its end: for people and, with --json, for machines.
+#pragma once
+
+#include <string>
+
+#include "cli/search_driver.h"
+
+namespace fusetune::cli {
+
+struct SearchReport {
+  std::string problem_line;      // "batch 1  seq 128  …"
+  std::string environment_line;  // "cpu avx2, 2 threads, gcc 12.2.0"
+  std::string problem_key, fingerprint;
+  std::string options;  // command line of problem, device and database, with a leading space or empty
+  std::string database;
+  std::int64_t run = 0;
+  std::string stopped;  // why before the strategy's end; empty: it tried everything
+  double seconds = 0;
+  bool verbose = false;
+};
+
+/// The first lines: problem, device, what was tried.
+std::string describe_trials(const SearchReport& report, const SearchDriver& driver);
+/// The whole text for a search that found a plan.
+std::string describe_result(const SearchReport& report, const SearchDriver& driver,
+                            const FinalResult& result);
+/// For a search that was interrupted: the best so far, by the sum of its segments, and how to continue.
+std::string describe_interrupted(const SearchReport& report, const SearchDriver& driver);
+/// For a search that has no plan: why.
+std::string describe_nothing(const SearchReport& report, const SearchDriver& driver, const std::string& why);
+
+/// One JSON object with everything the text says, failures included. `result` may be null.
+std::string result_json(const SearchReport& report, const SearchDriver& driver, const FinalResult* result,
+                        const std::string& state);
+
+}  // namespace fusetune::cli

@@ -1,0 +1,146 @@
+// generate, verify, run and bench on a block small enough to compile and run in seconds.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "block/npy.h"
+#include "cli/program.h"
+
+namespace fusetune::cli_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// Odd sizes on purpose: no multiple of a tile, a vector or a mask tile.
+const std::vector<std::string> kSmall = {"--heads", "2", "--head-size", "20", "--seq", "33", "--mask", "causal", "--layers", "2"};
+
+Run on_small_block(std::vector<std::string> words, const std::filesystem::path& directory = {}) {
+  words.insert(words.end(), kSmall.begin(), kSmall.end());
+  return fusetune(words, directory);
+}
+
+TEST(Generate, PrintsTheKernelsOfAPlanInOrder) {
+  const Run run = on_small_block({"generate", "48996"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("#include \"cpu/"));
+  EXPECT_THAT(run.err, HasSubstr("default"));
+  EXPECT_LT(run.out.find("ft_segment_0_0"), run.out.find("ft_segment_13_14"));
+}
+
+TEST(Generate, IsDeterministic) {
+  EXPECT_EQ(on_small_block({"generate", "0"}).out, on_small_block({"generate", "0"}).out);
+}
+
+TEST(Generate, StandaloneFilesCompileAlone) {
+  const base::TemporaryDirectory directory;
+  const Run run = on_small_block({"generate", "48996", "--standalone", "--isa", "generic", "--out", "sources"}, directory.path());
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("segment_1_6_hand_written.cpp"));
+  const Run compile = shell("for f in sources/*.cpp; do c++ -std=c++20 -c -fPIC -O0 -w -o /dev/null $f || exit 1; done; ls sources | wc -l",
+                            directory.path());
+  EXPECT_EQ(compile.exit_code, 0) << compile.err;
+  EXPECT_EQ(std::stoi(compile.out), 7);
+}
+
+TEST(Verify, ChecksEachKernelAndThePlan) {
+  const Run run = on_small_block({"verify", "48996", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.out << run.err;
+  const auto rows = nlohmann::json::parse(run.out);
+  ASSERT_EQ(rows.size(), 7u + 1u);
+  for (const auto& row : rows) {
+    EXPECT_EQ(row["outcome"], "ok") << row;
+    EXPECT_LE(row["norm_error"], 1e-5) << row;
+    EXPECT_LE(row["worst_error"], 2e-5) << row;
+  }
+}
+
+TEST(Verify, OneLinePerKernelForPeople) {
+  const Run run = on_small_block({"verify", "--variant", "[2-6]*", "[7-9]"});
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_THAT(run.out, HasSubstr("ok             [2-6]*     norm "));
+  EXPECT_THAT(run.out, HasSubstr("ok             [7-9]      norm "));
+  EXPECT_THAT(run.err, HasSubstr("2 checked, 0 failed"));
+}
+
+/// Building blocks whose LayerNorm adds gamma for beta: the check must find it, say where, and how to repeat it.
+TEST(Verify, AWrongKernelFailsWithCoordinatesAndACommandThatRepeatsIt) {
+  const base::TemporaryDirectory directory;
+  const std::filesystem::path kernels = directory.path() / "kernels";
+  std::filesystem::copy(FUSETUNE_SOURCE_DIR "/kernels", kernels, std::filesystem::copy_options::recursive);
+  std::string rows = base::read_file(kernels / "cpu/rows.h");
+  const std::string right = "load(beta + j)";
+  const std::size_t at = rows.find(right);
+  ASSERT_NE(at, std::string::npos) << "cpu/rows.h no longer holds " << right;
+  base::write_file_atomic(kernels / "cpu/rows.h", rows.replace(at, right.size(), "load(gamma + j)"));
+  const Run run = on_small_block({"verify", "--variant", "[14]", "--kernel-dir", "kernels"}, directory.path());
+  EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
+  EXPECT_THAT(run.out, HasSubstr("wrong_result"));
+  EXPECT_THAT(run.out, testing::ContainsRegex("output at \\[[0-9]+,[0-9]+,[0-9]+\\]: got .*, want "));
+  EXPECT_THAT(run.out, HasSubstr("repeat: fusetune verify --variant '[14]' --schedule-text '"));
+  EXPECT_THAT(run.out, HasSubstr("--head-size 20"));
+}
+
+TEST(Verify, SixteenBitFloatsAreRefusedByName) {
+  const Run run = on_small_block({"verify", "0", "--dtype", "f16"});
+  EXPECT_EQ(run.exit_code, 2) << run.out;
+  EXPECT_THAT(run.err, HasSubstr("f16"));
+}
+
+TEST(RunCommand, WritesOutputAndTheDataItUsed) {
+  const base::TemporaryDirectory directory;
+  const Run run = on_small_block({"run", "0", "--output", "y.npy", "--save-data", "data"}, directory.path());
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("1 x 33 x 40"));
+  const auto output = block::read_npy_floats(directory.path() / "y.npy");
+  EXPECT_EQ(output.shape, (std::vector<std::int64_t>{1, 33, 40}));
+  for (const float value : output.values) ASSERT_TRUE(std::isfinite(value));
+  EXPECT_EQ(block::read_npy_floats(directory.path() / "data/w_qkv.npy").shape, (std::vector<std::int64_t>{40, 120}));
+  EXPECT_EQ(block::read_npy_booleans(directory.path() / "data/mask.npy").shape, (std::vector<std::int64_t>{1, 33, 33}));
+  EXPECT_THAT(base::read_file(directory.path() / "data/problem.txt"), HasSubstr("seq=33"));
+}
+
+/// The saved input, given back, is the same run; another plan gives the same block to rounding.
+TEST(RunCommand, SavedInputReproducesTheOutput) {
+  const base::TemporaryDirectory directory;
+  ASSERT_EQ(on_small_block({"run", "0", "--output", "a.npy", "--save-data", "data"}, directory.path()).exit_code, 0);
+  ASSERT_EQ(on_small_block({"run", "0", "--output", "b.npy", "--input", "data/hidden.npy"}, directory.path()).exit_code, 0);
+  ASSERT_EQ(on_small_block({"run", "10922", "--output", "c.npy"}, directory.path()).exit_code, 0);
+  const auto a = block::read_npy_floats(directory.path() / "a.npy").values;
+  EXPECT_EQ(a, block::read_npy_floats(directory.path() / "b.npy").values);
+  const auto c = block::read_npy_floats(directory.path() / "c.npy").values;
+  ASSERT_EQ(a.size(), c.size());
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], c[i], 1e-4) << i;
+}
+
+TEST(Bench, FirstPlanIsTheBaseline) {
+  const Run run = on_small_block({"bench", "10922", "48996", "--pairs", "10", "--json"});
+  ASSERT_THAT(run.exit_code, testing::AnyOf(0, 1)) << run.err;
+  const auto rows = nlohmann::json::parse(run.out);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["mask"], 10922);
+  for (const auto& row : rows) {
+    // On a busy machine a series may be refused as noisy; then it has no time.
+    if (row["outcome"] == "ok") {
+      EXPECT_GT(row["median_us"], 0);
+      EXPECT_LE(row["ratio_low"], row["ratio"]);
+      EXPECT_GE(row["ratio_high"], row["ratio"]);
+    } else {
+      EXPECT_EQ(row["outcome"], "noisy");
+      EXPECT_TRUE(row["median_us"].is_null());
+    }
+  }
+  EXPECT_EQ(run.exit_code == 0, rows[0]["outcome"] == "ok" && rows[1]["outcome"] == "ok");
+}
+
+TEST(Schedules, FilesAreReadAndBadLinesNamed) {
+  const FileOf file("# nothing but a mistake\n[3-6]* handoff=barrier\n");
+  const Run run = on_small_block({"generate", "0", "--schedule", file.path()});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("file.txt:2: '[3-6]*' is no segment variant"));
+}
+
+}  // namespace
+}  // namespace fusetune::cli_test

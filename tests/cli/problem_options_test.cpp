@@ -1,0 +1,69 @@
+// Problem and session options: refused before anything is compiled or run.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/program.h"
+
+namespace fusetune::cli_test {
+namespace {
+
+using testing::HasSubstr;
+
+Run verify(std::vector<std::string> words) {
+  words.insert(words.begin(), {"verify", "0"});
+  return fusetune(words);
+}
+
+TEST(ProblemOptions, SizesThatCannotBe) {
+  for (const char* option : {"--batch", "--seq"})
+    for (const char* value : {"0", "-1", "1.5", "1e3", "0x10", "", "99999999999999999999", "abc"})
+      EXPECT_EQ(verify({option, value}).exit_code, 2) << option << " " << value;
+  EXPECT_EQ(verify({"--heads", "-3"}).exit_code, 2);
+  EXPECT_EQ(verify({"--layers", "-1"}).exit_code, 2);
+}
+
+TEST(ProblemOptions, ProductsThatOverflowOrExceedMemorySayHowMuch) {
+  const Run huge = verify({"--batch", "1000000", "--seq", "8192"});
+  EXPECT_EQ(huge.exit_code, 2);
+  EXPECT_THAT(huge.err, testing::ContainsRegex("[0-9]+ (bytes|GiB|TiB|PiB|[KMGTPE]i?B)"));
+  EXPECT_EQ(verify({"--batch", "9223372036854775807", "--seq", "9223372036854775807"}).exit_code, 2);
+  EXPECT_EQ(verify({"--heads", "4611686018427387904", "--head-size", "4611686018427387904"}).exit_code, 2);
+}
+
+TEST(ProblemOptions, UnknownWordsNameTheAcceptedOnes) {
+  EXPECT_THAT(verify({"--dtype", "f64"}).err, HasSubstr("f32|f16|bf16"));
+  EXPECT_THAT(verify({"--gelu", "relu"}).err, HasSubstr("erf|tanh"));
+  EXPECT_THAT(verify({"--preset", "bert-bsae"}).err, HasSubstr("bert-base"));
+  EXPECT_EQ(verify({"--preset", "bert-bsae"}).exit_code, 2);
+  EXPECT_EQ(verify({"--mask", "casual"}).exit_code, 2);
+  EXPECT_EQ(verify({"--mask", "sliding:width=3"}).exit_code, 2);
+  EXPECT_EQ(verify({"--isa", "sse9"}).exit_code, 2);
+  EXPECT_EQ(verify({"--cache", "lukewarm"}).exit_code, 2);
+}
+
+TEST(ProblemOptions, MaskAndMaskIdExcludeEachOther) {
+  const Run run = verify({"--mask", "causal", "--mask-id", "0"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("--mask-id"));
+  EXPECT_EQ(verify({"--mask-id", "3"}).exit_code, 2);
+}
+
+TEST(ProblemOptions, NumbersThatAreNone) {
+  for (const char* eps : {"nan", "inf", "-1e-5", "1,5", "1e-5x", "+1"})
+    EXPECT_EQ(verify({"--eps", eps}).exit_code, 2) << eps;
+  for (const char* seed : {"-1", "18446744073709551616", "1.0"})
+    EXPECT_EQ(verify({"--seed", seed}).exit_code, 2) << seed;
+  for (const char* timeout : {"0", "-1", "nan"}) EXPECT_EQ(verify({"--run-timeout", timeout}).exit_code, 2) << timeout;
+  EXPECT_EQ(verify({"--samples", "0"}).exit_code, 2);
+  EXPECT_EQ(fusetune({"bench", "0", "--pairs", "0"}).exit_code, 2);
+}
+
+TEST(ProblemOptions, FilesThatAreNotThere) {
+  EXPECT_EQ(verify({"--hf-model", "/no/such/model"}).exit_code, 2);
+  const Run weights = verify({"--weights", "/no/such.safetensors", "--seq", "8"});
+  EXPECT_NE(weights.exit_code, 0);
+  EXPECT_THAT(weights.err, HasSubstr("/no/such.safetensors"));
+}
+
+}  // namespace
+}  // namespace fusetune::cli_test

@@ -1,0 +1,38 @@
+#include "cli/program.h"
+
+#include "base/subprocess.h"
+
+namespace fusetune::cli_test {
+namespace {
+
+std::string quoted(const std::string& word) {
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return text + "'";
+}
+
+}  // namespace
+
+Run shell(const std::string& script, const std::filesystem::path& directory) {
+  const base::TemporaryDirectory files;
+  const base::TemporaryDirectory empty;
+  const std::filesystem::path where = directory.empty() ? empty.path() : directory;
+  const std::string out = (files.path() / "out").string(), err = (files.path() / "err").string();
+  const std::string whole = "cd " + quoted(where.string()) + "\nFUSETUNE=" + quoted(FUSETUNE_PROGRAM) + "\n{ " + script +
+                            "\n} >" + quoted(out) + " 2>" + quoted(err) + " </dev/null";
+  base::ProcessOptions options;
+  options.timeout_seconds = 280;
+  const base::ProcessResult result = base::run_process({"/bin/sh", "-c", whole}, options);
+  return {result.exit_code, base::read_file(out), base::read_file(err)};
+}
+
+Run fusetune(const std::vector<std::string>& words, const std::filesystem::path& directory) {
+  std::string script = "exec \"$FUSETUNE\"";
+  for (const std::string& word : words) script += " " + quoted(word);
+  // exec inside braces with redirections replaces the shell: the exit code is the program's own.
+  return shell(script, directory);
+}
+
+FileOf::FileOf(const std::string& content) { base::write_file_atomic(path(), content); }
+
+}  // namespace fusetune::cli_test

@@ -1,0 +1,35 @@
+// Runs the fusetune program as a user would.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+
+namespace fusetune::cli_test {
+
+struct Run {
+  int exit_code = -1;
+  std::string out;  // standard output
+  std::string err;  // standard error
+};
+
+/// Runs `fusetune WORDS…` without a shell around the words. In an empty directory, so that no database of
+/// the user's is found; `directory` overrides it.
+Run fusetune(const std::vector<std::string>& words, const std::filesystem::path& directory = {});
+
+/// Runs a shell script in which $FUSETUNE is the program.
+Run shell(const std::string& script, const std::filesystem::path& directory = {});
+
+/// A directory with one file in it, for --file and the like.
+class FileOf {
+ public:
+  explicit FileOf(const std::string& content);
+  std::string path() const { return (directory_.path() / "file.txt").string(); }
+
+ private:
+  base::TemporaryDirectory directory_;
+};
+
+}  // namespace fusetune::cli_test

@@ -1,0 +1,395 @@
+// Strategies, stop conditions and selection on synthetic tables: no device anywhere.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <set>
+
+#include "base/error.h"
+#include "search/replay.h"
+#include "search/selection.h"
+
+namespace fusetune::search {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+lower::Schedule schedule(int row_block, int tile_rows = 6) {
+  lower::Schedule result;
+  result.row_block = row_block;
+  result.tile_rows = tile_rows;
+  return result;
+}
+
+bool has_gemm(const plan::Segment& segment) {
+  return segment.contains(0) || segment.contains(7) || segment.contains(10) || segment.contains(12);
+}
+
+/// Three row blocks everywhere; lone GEMMs have the tiles 4, 6 and 8, all others the one they are given.
+Space synthetic_space() {
+  return {[](int variant, const GemmTile& tile) {
+    const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(variant)].segment;
+    std::vector<lower::Schedule> schedules;
+    const bool lone_gemm = segment.size() == 1 && has_gemm(segment);
+    for (const int rows : {64, 32, 128}) {
+      schedules.push_back(schedule(rows, tile.rows > 0 && has_gemm(segment) ? tile.rows : 6));
+    }
+    if (lone_gemm) schedules = {schedule(64, 6), schedule(64, 4), schedule(64, 8)};
+    return schedules;
+  }};
+}
+
+/// Positive, different for each candidate, tile 8 clearly best.
+double synthetic_time(const Candidate& candidate) {
+  const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(candidate.variant)].segment;
+  const double work = 10 + 3 * segment.size() + 0.01 * candidate.variant;
+  return work + (candidate.schedule.tile_rows == 8 ? 0 : 2) + 0.001 * candidate.schedule.row_block;
+}
+
+struct Run {
+  Incumbents best;
+  std::vector<Candidate> order;
+};
+
+Run run(Strategy& strategy, int limit) {
+  Run result;
+  while (true) {
+    const std::vector<Candidate> candidates = strategy.ask(limit);
+    if (candidates.empty()) return result;
+    for (const Candidate& candidate : candidates) {
+      result.order.push_back(candidate);
+      const Trial trial{true, synthetic_time(candidate)};
+      strategy.tell(candidate, trial);
+      result.best.tell(candidate, trial);
+    }
+  }
+}
+
+TEST(Exhaustive, TimesEveryVariantAndAsksNothingTwice) {
+  for (const int limit : {1, 7, 1000}) {
+    const auto strategy = make_strategy("exhaustive", synthetic_space(), 1);
+    const Run result = run(*strategy, limit);
+    EXPECT_EQ(result.best.count(), plan::kVariantCount);
+    EXPECT_EQ(std::set<Candidate>(result.order.begin(), result.order.end()).size(), result.order.size());
+    EXPECT_EQ(strategy->expected(), static_cast<int>(result.order.size()));
+    EXPECT_EQ(result.order.size(), 3u * plan::kVariantCount);
+  }
+}
+
+TEST(Exhaustive, FirstFifteenMakeACompletePlan) {
+  const auto strategy = make_strategy("exhaustive", synthetic_space(), 5);
+  Incumbents best;
+  for (int i = 0; i < block::kOperatorCount; ++i) {
+    EXPECT_TRUE(plan::cheapest_plans(best.costs(), 1).empty()) << i;
+    const std::vector<Candidate> candidates = strategy->ask(1);
+    ASSERT_EQ(candidates.size(), 1u);
+    strategy->tell(candidates[0], {true, 1.0});
+    best.tell(candidates[0], {true, 1.0});
+  }
+  EXPECT_EQ(plan::cheapest_plans(best.costs(), 1).at(0).plan, plan::FusionPlan::unfused());
+}
+
+TEST(Exhaustive, TunesTheTileOnLoneGemmsAndReusesIt) {
+  const auto strategy = make_strategy("exhaustive", synthetic_space(), 2);
+  const Run result = run(*strategy, 16);
+  for (const Candidate& candidate : result.order) {
+    const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(candidate.variant)].segment;
+    if (segment.size() > 1 && has_gemm(segment)) {
+      EXPECT_EQ(candidate.schedule.tile_rows, 8) << candidate.variant;
+    }
+  }
+}
+
+TEST(Exhaustive, FailedTilesAreNotReused) {
+  const auto strategy = make_strategy("exhaustive", synthetic_space(), 2);
+  std::set<int> tiles;
+  while (true) {
+    const std::vector<Candidate> candidates = strategy->ask(16);
+    if (candidates.empty()) break;
+    for (const Candidate& candidate : candidates) {
+      const plan::Segment& segment =
+          plan::all_variants()[static_cast<std::size_t>(candidate.variant)].segment;
+      if (segment.size() > 1 && has_gemm(segment)) tiles.insert(candidate.schedule.tile_rows);
+      strategy->tell(candidate, {candidate.schedule.tile_rows != 8, synthetic_time(candidate)});
+    }
+  }
+  EXPECT_FALSE(tiles.contains(8));
+}
+
+TEST(Exhaustive, OrderIsShuffledBySeedAndRepeatable) {
+  const auto order_of = [](std::uint64_t seed) {
+    const auto strategy = make_strategy("exhaustive", synthetic_space(), seed);
+    return run(*strategy, 32).order;
+  };
+  EXPECT_EQ(order_of(3), order_of(3));
+  EXPECT_NE(order_of(3), order_of(4));
+}
+
+TEST(Exhaustive, WaitsForResultsItDependsOn) {
+  const auto strategy = make_strategy("exhaustive", synthetic_space(), 1);
+  const std::vector<Candidate> first = strategy->ask(1000);
+  EXPECT_EQ(first.size(), 15u);
+  EXPECT_TRUE(strategy->ask(1000).empty());
+  for (const Candidate& candidate : first) strategy->tell(candidate, {});
+  EXPECT_FALSE(strategy->ask(1000).empty());
+}
+
+TEST(Registry, RefusesByName) {
+  EXPECT_NE(make_strategy("exhaustive", synthetic_space(), 0), nullptr);
+  EXPECT_THROW(make_strategy("guided", synthetic_space(), 0), base::UsageError);
+  try {
+    make_strategy("exhaustiv", synthetic_space(), 0);
+    FAIL() << "accepted";
+  } catch (const base::UsageError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("did you mean `exhaustive`"));
+  }
+}
+
+// Kind 21: a failed launch is not a time of 0.
+TEST(Incumbents, MeaninglessTimesNeverCount) {
+  Incumbents best;
+  for (const double time : {0.0, -1.0, kNaN, kInfinity, -kInfinity}) {
+    EXPECT_FALSE(best.tell({3, schedule(64)}, {true, time}));
+  }
+  EXPECT_FALSE(best.tell({3, schedule(64)}, {false, 1.0}));
+  EXPECT_EQ(best.count(), 0);
+  EXPECT_TRUE(std::isinf(best.costs()[3]));
+}
+
+TEST(Incumbents, OrderOfEqualTimesDoesNotMatter) {
+  const Candidate small{3, schedule(32)}, large{3, schedule(64)};
+  Incumbents forward, backward;
+  forward.tell(small, {true, 5});
+  forward.tell(large, {true, 5});
+  backward.tell(large, {true, 5});
+  backward.tell(small, {true, 5});
+  EXPECT_EQ(forward[3]->schedule, backward[3]->schedule);
+}
+
+// Kind 36: limits of zero or less are usage errors.
+TEST(StopConditions, ZeroAndNegativeAreUsageErrors) {
+  EXPECT_NO_THROW(StopConditions{}.check());
+  EXPECT_NO_THROW((StopConditions{.trials = 1, .seconds = 0.5, .early_stop = 1}.check()));
+  for (const std::int64_t bad : {std::int64_t{0}, std::int64_t{-1}}) {
+    EXPECT_THROW((StopConditions{.trials = bad, .seconds = {}, .early_stop = {}}.check()), base::UsageError);
+    EXPECT_THROW((StopConditions{.trials = {}, .seconds = {}, .early_stop = bad}.check()), base::UsageError);
+  }
+  for (const double bad : {0.0, -1.0, kNaN, kInfinity}) {
+    EXPECT_THROW((StopConditions{.trials = {}, .seconds = bad, .early_stop = {}}.check()), base::UsageError)
+        << bad;
+  }
+}
+
+TEST(StopRule, StopsByEachCondition) {
+  StopRule trials({.trials = 2, .seconds = {}, .early_stop = {}});
+  trials.measured(kInfinity);
+  EXPECT_EQ(trials.reached(0), "");
+  EXPECT_EQ(trials.trials_left(), 1);
+  trials.measured(kInfinity);
+  EXPECT_THAT(trials.reached(0), testing::HasSubstr("--trials 2"));
+
+  StopRule time({.trials = {}, .seconds = 10, .early_stop = {}});
+  EXPECT_EQ(time.reached(9.9), "");
+  EXPECT_THAT(time.reached(10), testing::HasSubstr("--time-limit"));
+
+  StopRule early({.trials = {}, .seconds = {}, .early_stop = 3});
+  for (int i = 0; i < 20; ++i) early.measured(kInfinity);  // no complete plan yet: nothing can improve
+  EXPECT_EQ(early.reached(0), "");
+  early.measured(10);
+  early.measured(10);
+  early.measured(9);  // improves: counting starts again
+  early.measured(9);
+  early.measured(9);
+  EXPECT_EQ(early.reached(0), "");
+  early.measured(9);
+  EXPECT_THAT(early.reached(0), testing::HasSubstr("--early-stop"));
+}
+
+plan::VariantCosts random_costs(unsigned seed, double missing) {
+  std::mt19937 generator(seed);
+  std::uniform_real_distribution<double> time(1, 100), chance(0, 1);
+  plan::VariantCosts costs;
+  for (double& cost : costs) cost = chance(generator) < missing ? kInfinity : time(generator);
+  return costs;
+}
+
+TEST(Selection, FinalistsAreTheCheapestOfAllPlansThenTheReferences) {
+  for (unsigned seed = 0; seed < 5; ++seed) {
+    const plan::VariantCosts costs = random_costs(seed, 0.1);
+    std::vector<double> sums;
+    for (const plan::FusionPlan& plan : plan::all_plans()) sums.push_back(plan::plan_cost(plan, costs));
+    std::sort(sums.begin(), sums.end());
+    const std::vector<Finalist> finalists = select_finalists(costs, 8);
+    if (std::isinf(sums[0])) {
+      EXPECT_TRUE(finalists.empty());
+      continue;
+    }
+    ASSERT_GE(finalists.size(), 8u);
+    ASSERT_LE(finalists.size(), 11u);
+    for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(finalists[i].sum_us, sums[i], 1e-9) << seed;
+    std::set<plan::FusionPlan> distinct;
+    for (const Finalist& finalist : finalists) distinct.insert(finalist.plan);
+    EXPECT_EQ(distinct.size(), finalists.size());
+  }
+}
+
+TEST(Selection, ReferencesAreThereWhereverTheyCanRun) {
+  plan::VariantCosts costs = random_costs(1, 0);
+  const auto masks_of = [](const std::vector<Finalist>& finalists) {
+    std::set<int> masks;
+    for (const Finalist& finalist : finalists) masks.insert(finalist.plan.canonical_mask().value);
+    return masks;
+  };
+  const std::set<int> all = masks_of(select_finalists(costs, 13));
+  EXPECT_LE(all.size(), static_cast<std::size_t>(kMaximumFinalists));
+  for (const ReferencePlan& reference : reference_plans()) {
+    EXPECT_TRUE(all.contains(reference.plan.canonical_mask().value)) << reference.name;
+  }
+  costs[static_cast<std::size_t>(plan::variant_index({{0, 14}, false}))] = kInfinity;
+  EXPECT_FALSE(
+      masks_of(select_finalists(costs, 2)).contains(plan::FusionPlan::all_fused().canonical_mask().value));
+}
+
+TEST(Selection, NothingWithoutACompletePlan) {
+  plan::VariantCosts costs;
+  costs.fill(kInfinity);
+  EXPECT_TRUE(select_finalists(costs, 8).empty());
+}
+
+Contender contender(const plan::FusionPlan& plan, double ratio, double low, double high, bool valid = true) {
+  return {plan, valid, ratio, low, high};
+}
+
+const plan::FusionPlan kUnfused = plan::FusionPlan::unfused();                   // 15 kernels
+const plan::FusionPlan kFused = plan::FusionPlan::all_fused();                   // 1 kernel
+const plan::FusionPlan kByteTransformer = plan::FusionPlan::byte_transformer();  // 7 kernels
+
+TEST(Decide, TieIsAnIntervalThatIncludesOneOrAHalfPercent) {
+  EXPECT_TRUE(is_tied(contender(kFused, 1.02, 0.99, 1.05)));
+  EXPECT_TRUE(is_tied(contender(kFused, 1.004, 1.003, 1.0045)));
+  EXPECT_TRUE(is_tied(contender(kFused, 0.996, 0.995, 0.997)));
+  EXPECT_FALSE(is_tied(contender(kFused, 1.02, 1.01, 1.03)));
+  EXPECT_FALSE(is_tied(contender(kFused, 0.98, 0.97, 0.99)));
+  EXPECT_FALSE(is_tied(contender(kFused, 1, 1, 1, false)));
+}
+
+TEST(Decide, ClearWinnerStandsAlone) {
+  const std::vector<Contender> field = {contender(kUnfused, 1, 1, 1), contender(kFused, 1.10, 1.09, 1.11)};
+  const Decision decision = decide(field);
+  EXPECT_EQ(decision.winner, 0u);
+  EXPECT_EQ(decision.tied, std::vector<std::size_t>{0});
+  EXPECT_FALSE(decision.challenger);
+}
+
+TEST(Decide, TiesGoToFewerKernels) {
+  const std::vector<Contender> field = {contender(kUnfused, 1, 1, 1),
+                                        contender(kByteTransformer, 1.003, 1.001, 1.006),
+                                        contender(kFused, 1.01, 0.98, 1.04)};
+  EXPECT_EQ(decide(field).winner, 2u);
+  EXPECT_EQ(decide(field).tied, (std::vector<std::size_t>{2, 1, 0}));
+}
+
+TEST(Decide, EqualKernelCountsGoToTheSmallerMask) {
+  std::vector<plan::FusionPlan> two;
+  for (const plan::FusionPlan& plan : plan::all_plans()) {
+    if (plan.kernel_count() == 2 && two.size() < 2) two.push_back(plan);
+  }
+  ASSERT_LT(two[0].canonical_mask().value, two[1].canonical_mask().value);
+  EXPECT_EQ(
+      decide(std::vector<Contender>{contender(two[1], 1, 1, 1), contender(two[0], 1, 0.99, 1.01)}).winner,
+      1u);
+  EXPECT_EQ(
+      decide(std::vector<Contender>{contender(two[0], 1, 1, 1), contender(two[1], 1, 0.99, 1.01)}).winner,
+      0u);
+}
+
+// Kind 23: two runs whose medians differ within the noise name the same winner.
+TEST(Decide, NoiseDoesNotChangeTheWinner) {
+  std::mt19937 generator(7);
+  std::normal_distribution<double> noise(0, 0.002);
+  std::set<plan::FusionPlan> winners;
+  for (int run = 0; run < 200; ++run) {
+    std::vector<Contender> field = {contender(kByteTransformer, 1, 1, 1)};
+    for (const plan::FusionPlan& plan : {kUnfused, kFused}) {
+      const double ratio = 1.0 + noise(generator);
+      field.push_back(contender(plan, ratio, ratio - 0.01, ratio + 0.01));
+    }
+    if (run % 2 == 1) std::swap(field[1], field[2]);
+    winners.insert(field[decide(field).winner].plan);
+  }
+  EXPECT_EQ(winners, std::set<plan::FusionPlan>{kFused});
+}
+
+TEST(Decide, FasterPlanBecomesTheNextBaseline) {
+  const std::vector<Contender> field = {contender(kUnfused, 1, 1, 1),
+                                        contender(kByteTransformer, 0.95, 0.94, 0.96),
+                                        contender(kFused, 0.90, 0.89, 0.91)};
+  EXPECT_EQ(decide(field).challenger, 2u);
+}
+
+TEST(Decide, WrongOrFailedPlanNeverWins) {
+  const std::vector<Contender> field = {contender(kUnfused, 1, 1, 1), contender(kFused, 0.1, 0.1, 0.1, false),
+                                        contender(kByteTransformer, 1, 0.99, 1.01, false)};
+  const Decision decision = decide(field);
+  EXPECT_EQ(decision.winner, 0u);
+  EXPECT_EQ(decision.tied, std::vector<std::size_t>{0});
+  EXPECT_FALSE(decision.challenger);
+  EXPECT_THROW(decide(std::vector<Contender>{contender(kFused, 1, 1, 1, false)}), base::InternalError);
+  EXPECT_THROW(decide({}), base::InternalError);
+}
+
+std::vector<Recording> recordings() {
+  std::vector<Recording> rows;
+  const Space space = synthetic_space();
+  for (int variant = 0; variant < plan::kVariantCount; ++variant) {
+    for (const int tile : {4, 6, 8}) {
+      for (const lower::Schedule& each : space.schedules(variant, {tile, 16, 768})) {
+        const Candidate candidate{variant, each};
+        rows.push_back({variant, each.to_string(), {variant % 10 != 9, synthetic_time(candidate)}});
+      }
+    }
+  }
+  return rows;
+}
+
+TEST(Replay, ASearchFindsTheRecordedOptimum) {
+  const Replay replay(recordings());
+  const auto strategy = make_strategy("exhaustive", replay.space(), 11);
+  const ReplayResult result = replay_search(*strategy, replay);
+  EXPECT_EQ(result.stopped, "");
+  plan::VariantCosts truth;
+  truth.fill(kInfinity);
+  for (const Recording& row : recordings()) {
+    const auto index = static_cast<std::size_t>(row.variant);
+    if (row.trial.ok) truth[index] = std::min(truth[index], row.trial.time_us);
+  }
+  const auto best = plan::cheapest_plans(truth, 1), found = plan::cheapest_plans(result.best.costs(), 1);
+  ASSERT_FALSE(best.empty());
+  EXPECT_EQ(found.at(0).plan, best.at(0).plan);
+  EXPECT_DOUBLE_EQ(found.at(0).cost, best.at(0).cost);
+}
+
+TEST(Replay, StopsWhereTold) {
+  const Replay replay(recordings());
+  const auto by_trials = make_strategy("exhaustive", replay.space(), 11);
+  EXPECT_EQ(replay_search(*by_trials, replay, {.trials = 20, .seconds = {}, .early_stop = {}}).trials, 20);
+  const auto by_time = make_strategy("exhaustive", replay.space(), 11);
+  const ReplayResult timed =
+      replay_search(*by_time, replay, {.trials = {}, .seconds = 1e-3, .early_stop = {}});
+  EXPECT_GT(timed.trials, 10);  // 1 ms of kernels that take 13 to 60 us each
+  EXPECT_LT(timed.trials, 80);
+}
+
+TEST(Replay, UnrecordedIsAFailureAndTheLastRecordingCounts) {
+  const lower::Schedule known = schedule(64);
+  const Replay replay(
+      std::vector<Recording>{{5, known.to_string(), {true, 3}}, {5, known.to_string(), {true, 4}}});
+  EXPECT_EQ(replay.measure({5, known}).time_us, 4);
+  EXPECT_FALSE(replay.measure({6, known}).ok);
+}
+
+}  // namespace
+}  // namespace fusetune::search
