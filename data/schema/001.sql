@@ -46,8 +46,8 @@ CREATE TABLE segment_measurement (
   data TEXT NOT NULL,                              -- `generated`, or a hash of the weights and input files
   cache_mode TEXT NOT NULL CHECK (cache_mode IN ('model', 'warm', 'cold')),
   protocol INTEGER NOT NULL CHECK (protocol >= 1),
-  outcome TEXT NOT NULL CHECK (outcome IN ('started', 'ok', 'noisy', 'illegal', 'compile_failed', 'resource_limit',
-                                           'launch_failed', 'crashed', 'timeout', 'wrong_result', 'skipped')),
+  outcome TEXT NOT NULL CHECK (outcome IN ('started', 'ok', 'noisy', 'illegal', 'compile_failed',
+                                           'resource_limit', 'launch_failed', 'crashed', 'timeout', 'wrong_result', 'skipped')),
   message TEXT NOT NULL,
   median_us REAL CHECK (median_us > 0 AND median_us < 9e999),
   mad_us REAL CHECK (mad_us >= 0 AND mad_us < 9e999),

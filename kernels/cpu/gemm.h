@@ -9,11 +9,32 @@
 
 namespace ft {
 
+/// acc += A[:, p] * panel[p, :], one k-step.
+template <int Rows, int Vectors>
+FT_INLINE void multiply_step(vec (&acc)[Rows][Vectors], const float* a, long lda, const float* panel) {
+  vec b[Vectors];
+#pragma GCC unroll 4
+  for (int j = 0; j < Vectors; ++j) b[j] = load(panel + j * kLanes);
+#pragma GCC unroll 16
+  for (int i = 0; i < Rows; ++i) {
+    const vec x = splat<vec>(a[i * lda]);
+#pragma GCC unroll 4
+    for (int j = 0; j < Vectors; ++j) acc[i][j] += x * b[j];
+  }
+}
+
+/// k-steps per prefetched cache line: a panel of one line a step is spread over four row tiles, a wider one
+/// over as many. Fetching it during the first tile alone fills the miss buffers that tile's own loads need:
+/// 72-76 GFLOP/s instead of 88 of a peak of 94 on a Zen 3 core.
+template <int Vectors>
+constexpr long kStepsPerLine = Vectors * kLanes >= 48 ? 1 : Vectors * kLanes >= 32 ? 2 : 4;
+
 /// One register tile. `a`: Rows rows, stride lda. Adds to c where `accumulate`, else overwrites.
-/// Prefetches the line at `next` and the following ones, one per k-step, where Prefetch.
+/// Prefetches k / kStepsPerLine lines from `next` on where Prefetch.
 template <int Rows, int Vectors, bool Prefetch>
 FT_INLINE void multiply_tile(const float* a, long lda, const float* panel, long k, float* c, long ldc,
                              bool accumulate, const char* next) {
+  constexpr long steps = kStepsPerLine<Vectors>;
   vec acc[Rows][Vectors];
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i)
@@ -25,23 +46,16 @@ FT_INLINE void multiply_tile(const float* a, long lda, const float* panel, long 
 #pragma GCC unroll 4
       for (int j = 0; j < Vectors; ++j) acc[i][j] = load(c + i * ldc + j * kLanes);
   }
-#pragma GCC unroll 2
-  for (long p = 0; p < k; ++p) {
-    vec b[Vectors];
-#pragma GCC unroll 4
-    for (int j = 0; j < Vectors; ++j) b[j] = load(panel + j * kLanes);
-    panel += Vectors * kLanes;
+  long p = 0;
+  for (; p + steps <= k; p += steps) {
     if (Prefetch) {
       __builtin_prefetch(next, 0, 2);
       next += 64;
     }
-#pragma GCC unroll 16
-    for (int i = 0; i < Rows; ++i) {
-      const vec x = splat<vec>(a[i * lda + p]);
 #pragma GCC unroll 4
-      for (int j = 0; j < Vectors; ++j) acc[i][j] += x * b[j];
-    }
+    for (long q = 0; q < steps; ++q) multiply_step<Rows, Vectors>(acc, a + p + q, lda, panel + (p + q) * Vectors * kLanes);
   }
+  for (; p < k; ++p) multiply_step<Rows, Vectors>(acc, a + p, lda, panel + p * Vectors * kLanes);
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i)
 #pragma GCC unroll 4
@@ -53,35 +67,26 @@ FT_INLINE void multiply_tile(const float* a, long lda, const float* panel, long 
 template <int Rows, int Vectors>
 FT_NOINLINE void multiply_rows(const float* a, long lda, long rows, const float* panel, long k, float* c,
                                long ldc, bool accumulate, const float* next) {
-  const long lines = k * Vectors * kLanes / 16;
+  const long lines = next ? k * Vectors * kLanes / 16 : 0, per_tile = k / kStepsPerLine<Vectors>;
   const char* ahead = reinterpret_cast<const char*>(next);
-  long touched = next ? 0 : lines, r = 0;
-  for (; r + Rows <= rows; r += Rows) {
-    const float* x = a + r * lda;
-    float* y = c + r * ldc;
-    if (touched + k <= lines) {
-      multiply_tile<Rows, Vectors, true>(x, lda, panel, k, y, ldc, accumulate, ahead + touched * 64);
-      touched += k;
-    } else {
-      multiply_tile<Rows, Vectors, false>(x, lda, panel, k, y, ldc, accumulate, nullptr);
-    }
-  }
-  if constexpr (Rows > 8)
-    if (rows - r >= 8) {
-      multiply_tile<8, Vectors, false>(a + r * lda, lda, panel, k, c + r * ldc, ldc, accumulate, nullptr);
-      r += 8;
-    }
-  if constexpr (Rows > 4)
-    if (rows - r >= 4) {
-      multiply_tile<4, Vectors, false>(a + r * lda, lda, panel, k, c + r * ldc, ldc, accumulate, nullptr);
-      r += 4;
-    }
-  if (rows - r >= 2) {
-    multiply_tile<2, Vectors, false>(a + r * lda, lda, panel, k, c + r * ldc, ldc, accumulate, nullptr);
-    r += 2;
-  }
-  if (rows - r >= 1)
-    multiply_tile<1, Vectors, false>(a + r * lda, lda, panel, k, c + r * ldc, ldc, accumulate, nullptr);
+  long r = 0;
+  const auto tiles_of = [&](auto prefetch, long end) FT_INLINE_LAMBDA {
+    for (; r + Rows <= end; r += Rows, ahead += per_tile * 64)
+      multiply_tile<Rows, Vectors, decltype(prefetch)::value>(a + r * lda, lda, panel, k, c + r * ldc, ldc,
+                                                              accumulate, ahead);
+  };
+  const auto tail = [&](auto count) FT_INLINE_LAMBDA {
+    constexpr int n = decltype(count)::value;
+    if (rows - r < n) return;
+    multiply_tile<n, Vectors, false>(a + r * lda, lda, panel, k, c + r * ldc, ldc, accumulate, nullptr);
+    r += n;
+  };
+  if (lines > 0) tiles_of(Constant<true>{}, min(rows, (lines + per_tile - 1) / max(per_tile, 1) * Rows));
+  tiles_of(Constant<false>{}, rows);
+  if constexpr (Rows > 8) tail(Constant<8>{});
+  if constexpr (Rows > 4) tail(Constant<4>{});
+  tail(Constant<2>{});
+  tail(Constant<1>{});
 }
 
 /// The left operand of a GEMM: a row block in memory or scratch.

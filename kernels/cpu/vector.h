@@ -5,6 +5,7 @@
 #define FUSETUNE_KERNELS_CPU_VECTOR_H
 
 #define FT_INLINE __attribute__((always_inline)) inline
+#define FT_INLINE_LAMBDA __attribute__((always_inline))
 #define FT_NOINLINE __attribute__((noinline))
 
 namespace ft {
@@ -15,9 +16,10 @@ typedef float vec_unaligned __attribute__((vector_size(kLanes * 4), aligned(4), 
 
 constexpr float kInfinity = __builtin_inff();
 
+/// Subtracting zero keeps every x, -0 included, so that the compiler emits a bare broadcast; adding would not.
 template <class V>
 FT_INLINE V splat(float x) {
-  return V{} + x;
+  return x - V{};
 }
 FT_INLINE vec load(const float* p) { return *reinterpret_cast<const vec_unaligned*>(p); }
 FT_INLINE void store(float* p, vec x) { *reinterpret_cast<vec_unaligned*>(p) = x; }
@@ -51,24 +53,42 @@ FT_INLINE vec scale_by_power_of_two(vec x, vec shifted) {
   return reinterpret_cast<vec>(reinterpret_cast<ivec>(x) + (reinterpret_cast<ivec>(shifted) << 23));
 }
 
+/// The lanes rotated by n: lane i is lane (i + n) % kLanes of x.
+template <int n>
+FT_INLINE vec rotate(vec x) {
+  if constexpr (kLanes == 4)
+    return __builtin_shufflevector(x, x, n, n + 1, n + 2, n + 3);
+  else if constexpr (kLanes == 8)
+    return __builtin_shufflevector(x, x, n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7);
+  else
+    return __builtin_shufflevector(x, x, n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7, n + 8, n + 9, n + 10,
+                                   n + 11, n + 12, n + 13, n + 14, n + 15);
+}
+/// Folds halves together with `f` until one lane is left.
+template <int n = kLanes / 2, class F>
+FT_INLINE float reduce(vec x, F f) {
+  const vec folded = f(x, rotate<n>(x));
+  if constexpr (n == 1)
+    return folded[0];
+  else
+    return reduce<n / 2>(folded, f);
+}
 FT_INLINE float sum_of_lanes(vec x) {
-  float s[kLanes];
-  store(s, x);
-  for (int n = kLanes / 2; n > 0; n /= 2)
-    for (int i = 0; i < n; ++i) s[i] += s[i + n];
-  return s[0];
+  return reduce(x, [](vec a, vec b) FT_INLINE_LAMBDA { return a + b; });
 }
 FT_INLINE float max_of_lanes(vec x) {
-  float s[kLanes];
-  store(s, x);
-  for (int n = kLanes / 2; n > 0; n /= 2)
-    for (int i = 0; i < n; ++i) s[i] = s[i] > s[i + n] ? s[i] : s[i + n];
-  return s[0];
+  return reduce(x, [](vec a, vec b) FT_INLINE_LAMBDA { return a > b ? a : b; });
 }
 
 constexpr long round_up(long n, long multiple) { return (n + multiple - 1) / multiple * multiple; }
 constexpr long min(long a, long b) { return a < b ? a : b; }
 constexpr long max(long a, long b) { return a > b ? a : b; }
+
+/// A compile-time value as an argument.
+template <auto x>
+struct Constant {
+  static constexpr auto value = x;
+};
 
 /// f(column, lanes) over [0, n) a vector at a time; `lanes` < kLanes only in the last call.
 template <class F>

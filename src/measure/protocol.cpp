@@ -222,8 +222,13 @@ std::string encode(const Request& request) {
     for (const CompiledKernel& kernel : plan) kernels.push_back(to_json(kernel));
     plans.push_back(std::move(kernels));
   }
-  Json json = {{"task", static_cast<int>(request.task)}, {"number", request.number}, {"whole", request.whole},
-               {"plans", std::move(plans)},              {"pairs", request.pairs},   {"canary_us", request.canary_us}};
+  Json json = {{"task", static_cast<int>(request.task)},
+               {"number", request.number},
+               {"whole", request.whole},
+               {"plans", std::move(plans)},
+               {"pairs", request.pairs},
+               {"canary_us", request.canary_us},
+               {"retry_seconds", request.retry_seconds}};
   if (request.task == Task::setup) json["setup"] = to_json(request.setup);
   return dump(json);
 }
@@ -241,6 +246,7 @@ Request decode_request(std::string_view text) {
     }
     request.pairs = json.at("pairs").get<int>();
     request.canary_us = json.at("canary_us").get<double>();
+    request.retry_seconds = json.at("retry_seconds").get<double>();
     return request;
   });
 }

@@ -41,6 +41,7 @@ struct Request {
   std::vector<PlanKernels> plans;  // check, measure, run: one; compare: all, plans[0] the baseline
   int pairs = 0;                   // compare
   double canary_us = 0;            // measure: what the canary takes on this machine; 0: not known yet
+  double retry_seconds = 0;        // measure: noisy samples are not taken again after this time
 };
 
 struct Reply {

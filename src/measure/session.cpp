@@ -169,6 +169,7 @@ struct Session::Impl {
     request.whole = whole;
     request.plans = {kernels};
     request.canary_us = canary_us;
+    request.retry_seconds = options.run_timeout / 2;  // a noisy machine must not look like a candidate that hangs
     return host.ask(std::move(request), {options.run_timeout, false});
   }
 

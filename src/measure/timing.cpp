@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -135,11 +136,13 @@ Sample Timer::sample(TimedSequence& sequence) {
   return {seconds / sequence.passes, was_interrupted(before, after, runner_.threads())};
 }
 
-SampleSeries Timer::series(TimedSequence& sequence, int count) {
+SampleSeries Timer::series(TimedSequence& sequence, int count, Clock::time_point retry_until) {
   SampleSeries series;
   for (int attempt = 0; attempt < kSeriesAttempts; ++attempt) {
     // A disturbance often passes: wait a little longer each time.
-    if (attempt > 0) std::this_thread::sleep_for(std::chrono::milliseconds(50 << (2 * attempt)));
+    const auto pause = std::chrono::milliseconds(50 << (2 * attempt));
+    if (attempt > 0 && Clock::now() + pause > retry_until) break;
+    if (attempt > 0) std::this_thread::sleep_for(pause);
     series = {};
     while (static_cast<int>(series.samples_us.size()) < count && 5 * series.dropped <= count) {
       const Sample sample = this->sample(sequence);

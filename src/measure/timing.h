@@ -14,6 +14,7 @@
 // sample of 1 ms every switch counts.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -64,8 +65,8 @@ class Timer {
 
   /// One sample; calibrates (and so warms up) the sequence at its first.
   Sample sample(TimedSequence& sequence);
-  /// `count` good samples, or `noisy`.
-  SampleSeries series(TimedSequence& sequence, int count);
+  /// `count` good samples, or `noisy`. Is not tried again after `retry_until`.
+  SampleSeries series(TimedSequence& sequence, int count, std::chrono::steady_clock::time_point retry_until);
 
  private:
   struct FlushBuffer;

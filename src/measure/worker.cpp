@@ -26,6 +26,8 @@
 namespace fusetune::measure {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 /// A candidate whose canary drifted is timed again, this often at most.
 constexpr int kCanaryAttempts = 3;
 constexpr auto kCanaryPause = std::chrono::milliseconds(200);
@@ -85,6 +87,7 @@ class Worker {
   }
 
   void measure(const Request& request, Reply& reply) {
+    const auto start = Clock::now();
     Measurement& measurement = reply.measurement;
     std::unique_ptr<Candidate> candidate;
     try {
@@ -96,7 +99,7 @@ class Worker {
     }
     measurement.outcome = outcome_of_check(measurement, candidate->check());
     if (measurement.outcome != Outcome::ok) return;
-    time_beside_canary(*candidate, request.canary_us, reply);
+    time_beside_canary(*candidate, request, start, reply);
     if (const std::string wrong = candidate->recheck(); !wrong.empty()) {
       measurement.outcome = Outcome::wrong_result;
       measurement.message = "after it was timed, " + wrong;
@@ -104,18 +107,22 @@ class Worker {
     if (measurement.outcome != Outcome::ok) measurement.samples_us.clear();
   }
 
-  void time_beside_canary(Candidate& candidate, double reference_us, Reply& reply) {
+  /// Samples count when the canary, timed right after them, is as fast as it ever was.
+  void time_beside_canary(Candidate& candidate, const Request& request, Clock::time_point start, Reply& reply) {
+    const double reference_us = request.canary_us;
+    const auto retry_until = start + std::chrono::duration_cast<Clock::duration>(
+                                         std::chrono::duration<double>(request.retry_seconds));
     Measurement& measurement = reply.measurement;
     TimedSequence sequence = candidate.sequence();
     for (int attempt = 0; attempt < kCanaryAttempts; ++attempt) {
+      if (attempt > 0 && Clock::now() + kCanaryPause > retry_until) break;
       if (attempt > 0) std::this_thread::sleep_for(kCanaryPause);
-      SampleSeries series = timer_.series(sequence, setup_.samples);
+      SampleSeries series = timer_.series(sequence, setup_.samples, retry_until);
       measurement.outcome = series.outcome;
       measurement.samples_us = std::move(series.samples_us);
       measurement.dropped = series.dropped;
       if (series.outcome == Outcome::noisy) {
-        measurement.message = "other processes took the CPU from more than a fifth of the samples, " +
-                              std::to_string(kSeriesAttempts) + " times";
+        measurement.message = "other processes took CPU time from more than a fifth of the samples";
         return;
       }
       reply.canary_us = canary_.time_us();

@@ -47,7 +47,8 @@ GemmTile Exhaustive::tuned_tile(int variant) const {
   const Incumbents::Best* tuned = nullptr;
   for (const int op : kGemms) {
     const std::optional<Incumbents::Best>& alone = best_[lone_variant(op)];
-    if (segment.contains(op) && alone && (tuned == nullptr || alone->time_us > tuned->time_us)) tuned = &*alone;
+    if (segment.contains(op) && alone && (tuned == nullptr || alone->time_us > tuned->time_us))
+      tuned = &*alone;
   }
   if (tuned == nullptr) return {};
   return {tuned->schedule.tile_rows, tuned->schedule.tile_columns, tuned->schedule.k_chunk};
@@ -76,7 +77,8 @@ std::vector<Candidate> Exhaustive::phase_candidates(int phase) const {
       for (const int op : kGemms) add(lone_variant(op), {}, false);
       break;
     case 2:
-      for (const plan::FusionPlan& plan : {plan::FusionPlan::byte_transformer(), plan::FusionPlan::all_fused()}) {
+      for (const plan::FusionPlan& plan :
+           {plan::FusionPlan::byte_transformer(), plan::FusionPlan::all_fused()}) {
         for (const int variant : variants_of(plan)) add(variant, tuned_tile(variant), true);
       }
       break;
@@ -117,9 +119,7 @@ void Exhaustive::tell(const Candidate& candidate, const Trial& trial) {
 
 int Exhaustive::expected() const {
   if (phase_ + 1 == kPhases) return static_cast<int>(asked_.size());
-  std::size_t all = 0;
-  for (int variant = 0; variant < plan::kVariantCount; ++variant) all += space_.schedules(variant, {}).size();
-  return static_cast<int>(std::max(all, asked_.size()));
+  return static_cast<int>(std::max(estimate_, asked_.size()));
 }
 
 }  // namespace fusetune::search

@@ -32,6 +32,7 @@ class Exhaustive : public Strategy {
   Space space_;
   std::uint64_t random_;
   int phase_ = 0;
+  std::size_t estimate_ = 0;      // of candidates in all, before tiles are tuned
   std::vector<Candidate> queue_;  // of this phase, next one last
   std::set<Candidate> asked_;     // ever
   int waiting_ = 0;               // asked but not told

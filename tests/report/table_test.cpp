@@ -47,20 +47,20 @@ TEST(Table, JsonHasTypesAndNullsForWhatIsNoNumber) {
 }
 
 TEST(Table, BytesThatAreNotUtf8DoNotBreakJson) {
-  Table table({{"text", "text"}});
+  Table table(std::vector<Column>{{"text", "text"}});
   table.add({std::string("bad \xff byte")});
   EXPECT_EQ(nlohmann::json::parse(table.to_json())[0]["text"], "bad \uFFFD byte");
 }
 
 TEST(Table, EmptyTablesAreStillTables) {
-  const Table table({{"a", "a"}, {"b", "b"}});
+  const Table table(std::vector<Column>{{"a", "a"}, {"b", "b"}});
   EXPECT_EQ(table.to_text(), "a  b\n");
   EXPECT_EQ(table.to_csv(), "a,b\n");
   EXPECT_EQ(nlohmann::json::parse(table.to_json()), nlohmann::json::array());
 }
 
 TEST(Table, RefusesRowsOfAnotherLength) {
-  Table table({{"a", "a"}, {"b", "b"}});
+  Table table(std::vector<Column>{{"a", "a"}, {"b", "b"}});
   EXPECT_THROW(table.add({true}), base::InternalError);
 }
 

@@ -183,9 +183,9 @@ class Match:
         return times, {"rounds": rounds, "disturbed_samples": disturbed, "restless_turns": restless}
 
     def _repetitions(self, peer, rows):
-        """(warm-up passes, timed passes) of a turn of about `turn_seconds`."""
+        """(warm-up passes, timed passes) of a turn of about `turn_seconds` per row."""
         seconds = sum(samples[-1][0] for samples in peer.sample(rows, 1, 1).values()) * self.copies
-        timed = max(3, min(50, round(self.options.turn_seconds / seconds)))
+        timed = max(3, min(50, round(self.options.turn_seconds * len(rows) / seconds)))
         return max(1, min(5, timed // 3)), timed
 
     def result(self, times, quality):

@@ -1,0 +1,197 @@
+// The whole program searching a tiny problem: winner, reuse, kill and resume, faults, interrupts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "cli/program.h"
+
+namespace fusetune::cli_test {
+namespace {
+
+using testing::HasSubstr;
+
+/// A problem whose kernels take microseconds, and as little timing as gives an answer.
+const std::string kProblem =
+    " --batch 1 --seq 16 --heads 2 --head-size 8 --ffn 32 --layers 2 --isa generic --threads 1";
+const std::string kTiming = " --samples 5 --min-time 0.02 --pairs 20 --finalists 2";
+
+/// Databases in a directory of the test's own; compiled kernels in one cache for all tests.
+class SearchProgram : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { directory_ = new base::TemporaryDirectory; }
+  static void TearDownTestSuite() { delete directory_; }
+  static std::filesystem::path at(const std::string& name) { return directory_->path() / name; }
+
+  static Run search(const std::string& options, const std::string& before = "") {
+    return shell("export FUSETUNE_CACHE_DIR='" SEARCH_TEST_CACHE "'; " + before +
+                     "\"$FUSETUNE\" search" + kProblem + kTiming + options,
+                 directory_->path());
+  }
+  static nlohmann::json json(const Run& run) {
+    nlohmann::json parsed = nlohmann::json::parse(run.out, nullptr, false);
+    EXPECT_FALSE(parsed.is_discarded()) << run.out << run.err;
+    return parsed;
+  }
+  static int outcomes(const nlohmann::json& result, const std::string& outcome) {
+    return result["search"]["outcomes"].value(outcome, 0);
+  }
+
+  static base::TemporaryDirectory* directory_;
+};
+base::TemporaryDirectory* SearchProgram::directory_ = nullptr;
+
+TEST_F(SearchProgram, FindsAWinnerThenAnswersFromTheStore) {
+  const Run first = search(" --db full.db --json");
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  const nlohmann::json found = json(first);
+  EXPECT_EQ(found["search"]["variants"], 147);
+  EXPECT_EQ(found["search"]["reused"], 0);
+  EXPECT_EQ(found["best"]["outcome"], "ok");
+  EXPECT_GT(found["best"]["time"]["median_us"], 0);
+  EXPECT_EQ(found["stopped"], "");
+  EXPECT_THAT(first.err, testing::Not(HasSubstr("\r"))) << "no terminal, no control characters";
+
+  const Run again = search(" --db full.db --json");
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  const nlohmann::json second = json(again);
+  EXPECT_EQ(second["search"]["measured"], 0);
+  EXPECT_EQ(second["reused_comparison"], true);
+  EXPECT_EQ(second["best"]["mask"], found["best"]["mask"]);
+  EXPECT_EQ(second["best"]["schedules"], found["best"]["schedules"]);
+  EXPECT_EQ(second["tied"], found["tied"]);
+
+  const Run text = search(" --db full.db --verbose");
+  for (const char* part : {"best plan", "95 % interval", "unfused", "all-fused", "ByteTransformer 48996",
+                           "schedules", "whole plan over the sum", "fusetune bench", "saved in full.db"}) {
+    EXPECT_THAT(text.out, HasSubstr(part));
+  }
+  const Run check =
+      shell("\"$FUSETUNE\" db check --db full.db && \"$FUSETUNE\" db stats --db full.db", directory_->path());
+  EXPECT_EQ(check.exit_code, 0) << check.out << check.err;
+  EXPECT_THAT(check.out, HasSubstr("sound"));
+  EXPECT_THAT(check.out, HasSubstr("segments ok"));
+}
+
+TEST_F(SearchProgram, StopsAfterTrialsAndContinues) {
+  const nlohmann::json first = json(search(" --db trials.db --trials 30 --json"));
+  EXPECT_EQ(first["search"]["measured"], 30);
+  EXPECT_THAT(first["stopped"].get<std::string>(), HasSubstr("--trials 30"));
+  EXPECT_EQ(first["best"]["outcome"], "ok");
+  const nlohmann::json second = json(search(" --db trials.db --trials 10 --json"));
+  EXPECT_EQ(second["search"]["reused"], 30);
+  EXPECT_EQ(second["search"]["measured"], 10);
+}
+
+TEST_F(SearchProgram, TooFewTrialsForAPlanIsAnAnswerWithAReason) {
+  const Run run = search(" --db few.db --trials 3");
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.out, HasSubstr("no plan found"));
+  EXPECT_THAT(run.out, HasSubstr("run the same command again"));
+}
+
+// Kind 25: killed without notice, the committed rows stay and the next search goes on.
+TEST_F(SearchProgram, KilledAndResumed) {
+  const Run killed = search(
+      " --db killed.db --trials 60 >/dev/null & pid=$!\n"
+      "for i in $(seq 600); do\n"
+      "  n=$(\"$FUSETUNE\" db stats --db killed.db --csv 2>/dev/null | sed -n 's/^segments ok,//p')\n"
+      "  [ \"${n:-0}\" -ge 5 ] && break; sleep 0.1\n"
+      "done\n"
+      "kill -9 $pid; wait $pid; \"$FUSETUNE\" db check --db killed.db");
+  EXPECT_EQ(killed.exit_code, 0) << killed.out << killed.err;
+  const nlohmann::json resumed = json(search(" --db killed.db --trials 30 --json"));
+  EXPECT_GE(resumed["search"]["reused"], 5);
+  EXPECT_EQ(resumed["search"]["measured"], 30);
+  EXPECT_EQ(resumed["best"]["outcome"], "ok");
+}
+
+// Kind 35: Ctrl-C keeps what was measured, shows the best so far and how to continue.
+TEST_F(SearchProgram, InterruptedSaysHowToContinue) {
+  const Run run = search(
+      " --db interrupted.db & pid=$!\n"
+      "for i in $(seq 600); do\n"
+      "  n=$(\"$FUSETUNE\" db stats --db interrupted.db --csv 2>/dev/null | sed -n 's/^segments ok,//p')\n"
+      "  [ \"${n:-0}\" -ge 20 ] && break; sleep 0.1\n"
+      "done\n"
+      "kill -INT $pid; wait $pid");
+  EXPECT_EQ(run.exit_code, 130);
+  EXPECT_THAT(run.out, HasSubstr("best so far"));
+  EXPECT_THAT(run.out, HasSubstr("run the same command again"));
+  const nlohmann::json stats = nlohmann::json::parse(
+      shell("\"$FUSETUNE\" db stats --db interrupted.db --json", directory_->path()).out, nullptr, false);
+  ASSERT_TRUE(stats.is_array());
+  for (const nlohmann::json& row : stats) EXPECT_NE(row["what"], "segments started");
+}
+
+// Kind 19: a crashing, a hanging and a non-compiling candidate are three recorded failures; the search goes
+// on.
+TEST_F(SearchProgram, FaultyCandidatesCostThemselvesOnly) {
+  const std::filesystem::path kernels = at("kernels");
+  std::filesystem::copy(FUSETUNE_SOURCE_DIR "/kernels", kernels, std::filesystem::copy_options::recursive);
+  std::string gemm = base::read_file(kernels / "cpu/gemm.h");
+  const std::string place = "  const float* panel = w.data + p * w.k * width;\n";
+  ASSERT_NE(gemm.find(place), std::string::npos) << "gemm.h has changed: plant the faults elsewhere";
+  // The K chunk is a constant of the generated kernel, so each fault is in one schedule of each GEMM.
+  gemm.replace(
+      gemm.find(place), 0,
+      "  if (k_chunk == 384 && w.k == 16 && w.k_count == 16 && p == 0) __builtin_trap();\n"
+      "  if (k_chunk == 4096) { if (w.k == 32) planted_error(); for (volatile int go = 1; go;) {} }\n");
+  gemm.insert(gemm.find("/// C[rows x panel] (+)="),
+              "extern void planted_error() __attribute__((error(\"planted\")));\n");
+  base::write_file_atomic(kernels / "cpu/gemm.h", gemm);
+
+  const Run run = search(" --db faults.db --trials 40 --run-timeout 3 --kernel-dir kernels --json");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const nlohmann::json result = json(run);
+  EXPECT_GE(outcomes(result, "crashed"), 1);
+  EXPECT_GE(outcomes(result, "timeout"), 1);
+  EXPECT_GE(outcomes(result, "compile_failed"), 1);
+  EXPECT_GE(outcomes(result, "ok"), 15);
+  EXPECT_EQ(result["best"]["outcome"], "ok");
+  for (const nlohmann::json& failure : result["search"]["failures"]) {
+    EXPECT_THAT(failure["repeat"].get<std::string>(), HasSubstr("fusetune verify --variant"));
+    EXPECT_FALSE(failure["message"].get<std::string>().empty());
+  }
+  // They are known now: not run again.
+  const nlohmann::json again =
+      json(search(" --db faults.db --trials 1 --run-timeout 3 --kernel-dir kernels --json"));
+  EXPECT_EQ(again["search"]["reused"], 40);
+}
+
+// Kind 36 and options of later versions.
+TEST_F(SearchProgram, RefusesByName) {
+  for (const char* bad :
+       {" --trials 0", " --trials -1", " --time-limit 0", " --time-limit -2", " --early-stop 0",
+        " --strategy guided", " --strategy nonsense", " --cost-model m.json", " --replay r.db", " --dry-run",
+        " --epsilon 0.02", " --resume --fresh", " --finalists 0", " --trials 1x"}) {
+    const Run run = search(bad);
+    EXPECT_EQ(run.exit_code, 2) << bad << run.err;
+    std::string option(bad + 1);
+    option = option.substr(0, option.find(' '));
+    EXPECT_THAT(run.err, HasSubstr(option)) << bad;
+  }
+  EXPECT_FALSE(std::filesystem::exists(at("fusetune.db")));
+}
+
+TEST_F(SearchProgram, DatabaseCommandsRefuseAndReport) {
+  EXPECT_EQ(shell("\"$FUSETUNE\" db export").exit_code, 2);
+  EXPECT_EQ(shell("\"$FUSETUNE\" db stats").exit_code, 3);  // no database here
+  base::write_file_atomic(at("foreign.db"), std::string(4096, 'x'));
+  EXPECT_EQ(shell("\"$FUSETUNE\" db check --db foreign.db", directory_->path()).exit_code, 3);
+  const Run search_foreign = search(" --db foreign.db");
+  EXPECT_EQ(search_foreign.exit_code, 3);
+  EXPECT_THAT(search_foreign.err, HasSubstr("not a fusetune database"));
+}
+
+TEST_F(SearchProgram, DamagedDatabaseFailsTheCheck) {
+  ASSERT_EQ(search(" --db damaged.db --trials 2").exit_code, 1);  // too few for a plan, but there are rows
+  const std::string whole = base::read_file(at("damaged.db"));
+  base::write_file_atomic(at("damaged.db"), whole.substr(0, whole.size() / 2));
+  EXPECT_EQ(shell("\"$FUSETUNE\" db check --db damaged.db", directory_->path()).exit_code, 1);
+}
+
+}  // namespace
+}  // namespace fusetune::cli_test
