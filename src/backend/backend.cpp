@@ -25,7 +25,8 @@ std::unique_ptr<Backend> make_backend(std::string_view name) {
     names.push_back(backend.name);
     if (backend.name != name) continue;
     if (backend.make != nullptr) return backend.make();
-    throw base::UsageError("backend '" + std::string(name) + "' comes with a later version; this one has: cpu");
+    throw base::UsageError("backend '" + std::string(name) +
+                           "' comes with a later version; this one has: cpu");
   }
   const std::string nearest = base::nearest(name, names);
   throw base::UsageError("unknown backend '" + std::string(name) + "'" +

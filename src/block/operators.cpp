@@ -11,13 +11,14 @@ using enum OperatorKind;
 template <auto... values>
 constexpr std::array constant_list{values...};
 
-// Two lines a row.
+// One row per operator: name and formula, then what it reads, writes and multiplies or adds.
 // clang-format off
 constexpr std::array<OperatorInfo, kOperatorCount> kOperators{{
     {Operator::qkv_gemm, "qkv_gemm", "hidden @ w_qkv", gemm,
      constant_list<Tensor::hidden>, constant_list<Tensor::qkv>, constant_list<Weight::w_qkv>, {}},
     {Operator::qkv_bias, "qkv_bias", "qkv + b_qkv, split into q, k, v by heads", elementwise,
-     constant_list<Tensor::qkv>, constant_list<Tensor::q, Tensor::k, Tensor::v>, {}, constant_list<Parameter::b_qkv>},
+     constant_list<Tensor::qkv>, constant_list<Tensor::q, Tensor::k, Tensor::v>, {},
+     constant_list<Parameter::b_qkv>},
     {Operator::scores, "scores", "q @ k^T / sqrt(W)", batched_gemm,
      constant_list<Tensor::q, Tensor::k>, constant_list<Tensor::scores>, {}, {}},
     {Operator::mask, "mask", "masked keys become -inf", elementwise,
@@ -31,9 +32,11 @@ constexpr std::array<OperatorInfo, kOperatorCount> kOperators{{
     {Operator::out_gemm, "out_gemm", "merged @ w_out", gemm,
      constant_list<Tensor::merged>, constant_list<Tensor::attn_proj>, constant_list<Weight::w_out>, {}},
     {Operator::out_bias_residual, "out_bias_residual", "attn_proj + b_out + hidden", elementwise,
-     constant_list<Tensor::attn_proj, Tensor::hidden>, constant_list<Tensor::attn_sum>, {}, constant_list<Parameter::b_out>},
+     constant_list<Tensor::attn_proj, Tensor::hidden>, constant_list<Tensor::attn_sum>, {},
+     constant_list<Parameter::b_out>},
     {Operator::layernorm1, "layernorm1", "LayerNorm(attn_sum) * gamma1 + beta1", row_reduce,
-     constant_list<Tensor::attn_sum>, constant_list<Tensor::norm1>, {}, constant_list<Parameter::gamma1, Parameter::beta1>},
+     constant_list<Tensor::attn_sum>, constant_list<Tensor::norm1>, {},
+     constant_list<Parameter::gamma1, Parameter::beta1>},
     {Operator::ffn1_gemm, "ffn1_gemm", "norm1 @ w_ffn1", gemm,
      constant_list<Tensor::norm1>, constant_list<Tensor::ffn_up>, constant_list<Weight::w_ffn1>, {}},
     {Operator::ffn1_bias_gelu, "ffn1_bias_gelu", "GELU(ffn_up + b_ffn1)", elementwise,
@@ -41,9 +44,11 @@ constexpr std::array<OperatorInfo, kOperatorCount> kOperators{{
     {Operator::ffn2_gemm, "ffn2_gemm", "ffn_act @ w_ffn2", gemm,
      constant_list<Tensor::ffn_act>, constant_list<Tensor::ffn_down>, constant_list<Weight::w_ffn2>, {}},
     {Operator::ffn2_bias_residual, "ffn2_bias_residual", "ffn_down + b_ffn2 + norm1", elementwise,
-     constant_list<Tensor::ffn_down, Tensor::norm1>, constant_list<Tensor::ffn_sum>, {}, constant_list<Parameter::b_ffn2>},
+     constant_list<Tensor::ffn_down, Tensor::norm1>, constant_list<Tensor::ffn_sum>, {},
+     constant_list<Parameter::b_ffn2>},
     {Operator::layernorm2, "layernorm2", "LayerNorm(ffn_sum) * gamma2 + beta2", row_reduce,
-     constant_list<Tensor::ffn_sum>, constant_list<Tensor::output>, {}, constant_list<Parameter::gamma2, Parameter::beta2>},
+     constant_list<Tensor::ffn_sum>, constant_list<Tensor::output>, {},
+     constant_list<Parameter::gamma2, Parameter::beta2>},
 }};
 // clang-format on
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -20,31 +21,50 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr std::int64_t kPanelInner = 64;
 constexpr std::int64_t kPanelColumns = 256;
 
-// Compiled twice where the loader can choose: for AVX2 and FMA, and for any CPU. Sanitizers' run-times are
-// not ready yet when the choice is made.
+// Compiled twice where the loader can choose: for AVX2, and for any CPU. Without contraction to FMA (see
+// CMakeLists.txt) both give the same bits. Sanitizers' run-times are not ready yet when the choice is made.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define FUSETUNE_WIDE_VECTORS __attribute__((target_clones("arch=haswell", "default")))
+#define FUSETUNE_WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
 #else
 #define FUSETUNE_WIDE_VECTORS
 #endif
 
-/// c[0..columns) += a[0..inner) @ panel; panel rows are kPanelColumns apart. Four rows at a time quarter the
-/// loads and stores of c; the inner loop is what the compiler vectorises.
-FUSETUNE_WIDE_VECTORS void accumulate_row(const double* __restrict a, const double* __restrict panel,
-                                          double* __restrict c, std::int64_t inner, std::int64_t columns) {
-  std::int64_t k = 0;
-  for (; k + 4 <= inner; k += 4) {
-    const double a0 = a[k], a1 = a[k + 1], a2 = a[k + 2], a3 = a[k + 3];
-    const double* __restrict b0 = panel + k * kPanelColumns;
-    const double* __restrict b1 = b0 + kPanelColumns;
-    const double* __restrict b2 = b1 + kPanelColumns;
-    const double* __restrict b3 = b2 + kPanelColumns;
-    for (std::int64_t j = 0; j < columns; ++j) c[j] += (a0 * b0[j] + a1 * b1[j]) + (a2 * b2[j] + a3 * b3[j]);
+/// c0 += a[0..4) @ panel and c1 += a[4..8) @ panel, where the panel has four rows kPanelColumns apart. Two
+/// rows by four load each element of the panel once per two products; the loop is what the compiler
+/// vectorises.
+FUSETUNE_WIDE_VECTORS void accumulate_2x4(const double* __restrict a, const double* __restrict panel,
+                                          double* __restrict c0, double* __restrict c1,
+                                          std::int64_t columns) {
+  const double a00 = a[0], a01 = a[1], a02 = a[2], a03 = a[3];
+  const double a10 = a[4], a11 = a[5], a12 = a[6], a13 = a[7];
+  const double* __restrict b0 = panel;
+  const double* __restrict b1 = b0 + kPanelColumns;
+  const double* __restrict b2 = b1 + kPanelColumns;
+  const double* __restrict b3 = b2 + kPanelColumns;
+  for (std::int64_t j = 0; j < columns; ++j) {
+    c0[j] += (a00 * b0[j] + a01 * b1[j]) + (a02 * b2[j] + a03 * b3[j]);
+    c1[j] += (a10 * b0[j] + a11 * b1[j]) + (a12 * b2[j] + a13 * b3[j]);
   }
-  for (; k < inner; ++k) {
-    const double* __restrict b0 = panel + k * kPanelColumns;
-    for (std::int64_t j = 0; j < columns; ++j) c[j] += a[k] * b0[j];
+}
+
+/// c[rows,columns) += a[rows,inner) @ panel. A last row without a partner and inner indices past a multiple
+/// of four are completed with zeros (the panel holds zeros there), so that a row is summed in the same order
+/// wherever a thread's range begins.
+void accumulate_panel(const double* a, std::int64_t a_stride, const double* panel, double* c,
+                      std::int64_t c_stride, std::int64_t rows, std::int64_t inner, std::int64_t columns) {
+  std::array<double, kPanelColumns> no_row{};
+  for (std::int64_t i = 0; i < rows; i += 2) {
+    const std::int64_t present = std::min<std::int64_t>(2, rows - i);
+    double* const c0 = c + i * c_stride;
+    double* const c1 = present == 2 ? c0 + c_stride : no_row.data();
+    for (std::int64_t k = 0; k < inner; k += 4) {
+      std::array<double, 8> block{};
+      for (std::int64_t r = 0; r < present; ++r) {
+        std::copy_n(a + (i + r) * a_stride + k, std::min<std::int64_t>(4, inner - k), block.begin() + r * 4);
+      }
+      accumulate_2x4(block.data(), panel + k * kPanelColumns, c0, c1, columns);
+    }
   }
 }
 
@@ -58,12 +78,11 @@ void multiply(const double* a, const Value* b, double* c, std::int64_t rows, std
     const std::int64_t panel_columns = std::min(kPanelColumns, columns - j0);
     for (std::int64_t k0 = 0; k0 < inner; k0 += kPanelInner) {
       const std::int64_t panel_inner = std::min(kPanelInner, inner - k0);
+      if (panel_inner < kPanelInner) std::fill(panel.begin(), panel.end(), 0.0);
       for (std::int64_t k = 0; k < panel_inner; ++k) {
         std::copy_n(b + (k0 + k) * columns + j0, panel_columns, panel.begin() + k * kPanelColumns);
       }
-      for (std::int64_t i = 0; i < rows; ++i) {
-        accumulate_row(a + i * inner + k0, panel.data(), c + i * columns + j0, panel_inner, panel_columns);
-      }
+      accumulate_panel(a + k0, inner, panel.data(), c + j0, columns, rows, panel_inner, panel_columns);
     }
   }
 }

@@ -34,6 +34,7 @@ struct Options::Impl {
   std::vector<std::string> names;      // declared, for suggestions
   std::vector<std::string> required;   // names of positionals that must be there
   std::vector<std::string> later;      // known, refused
+  std::vector<std::string*> outputs;   // targets of output()
   std::string group;
   bool quiet = false;
 
@@ -52,9 +53,8 @@ struct Options::Impl {
       if (const std::string expected = read(text); !expected.empty())
         throw base::UsageError(fmt::format("{} {}: expected {}", name, text.empty() ? "''" : text, expected));
     };
-    CLI::Option* option = app.add_option_function<std::string>(std::string(name), convert, std::string(help));
-    finish(option, name, value);
-    if (!initial.empty()) option->default_str(initial);
+    const std::string default_text = initial.empty() ? "" : fmt::format(" [{}]", initial);
+    finish(app.add_option_function<std::string>(std::string(name), convert, std::string(help) + default_text), name, value);
   }
 
   void refuse_unknown_words() const {
@@ -87,7 +87,7 @@ Options::Options(const Command& command, std::vector<std::string> words) : impl_
 Options::~Options() = default;
 
 void Options::positionals(std::string_view name, std::vector<std::string>& target, std::string_view help, bool required) {
-  impl_->app.add_option(std::string(name), target, std::string(help))->type_name("...");
+  impl_->app.add_option(std::string(name), target, std::string(help))->type_name("");
   if (required) impl_->required.emplace_back(name);
 }
 
@@ -125,7 +125,8 @@ void Options::choice(std::string_view name, std::string& target, const std::vect
 
 void Options::integer(std::string_view name, std::int64_t& target, std::string_view value, std::string_view help,
                       std::int64_t minimum, std::int64_t maximum) {
-  impl_->add_value(name, value, help, std::to_string(target), [&target, minimum, maximum](const std::string& text) {
+  const std::string initial = target < minimum ? "" : std::to_string(target);
+  impl_->add_value(name, value, help, initial, [&target, minimum, maximum](const std::string& text) {
     const auto number = base::parse_int(text);
     if (!number || *number < minimum || *number > maximum)
       return maximum == INT64_MAX || maximum == INT32_MAX
@@ -138,7 +139,8 @@ void Options::integer(std::string_view name, std::int64_t& target, std::string_v
 
 void Options::integer(std::string_view name, int& target, std::string_view value, std::string_view help, int minimum,
                       int maximum) {
-  impl_->add_value(name, value, help, std::to_string(target), [&target, minimum, maximum](const std::string& text) {
+  const std::string initial = target < minimum ? "" : std::to_string(target);
+  impl_->add_value(name, value, help, initial, [&target, minimum, maximum](const std::string& text) {
     const auto number = base::parse_int(text);
     if (!number || *number < minimum || *number > maximum)
       return maximum == INT32_MAX ? fmt::format("a whole number of at least {}", minimum)
@@ -162,7 +164,8 @@ void Options::unsigned_integer(std::string_view name, std::uint64_t& target, std
 
 void Options::number(std::string_view name, double& target, std::string_view value, std::string_view help,
                      double minimum) {
-  impl_->add_value(name, value, help, base::format_shortest(target), [&target, minimum](const std::string& text) {
+  const std::string initial = target < minimum ? "" : base::format_shortest(target);
+  impl_->add_value(name, value, help, initial, [&target, minimum](const std::string& text) {
     const auto number = base::parse_double(text);
     if (!number || !std::isfinite(*number) || *number < minimum)
       return fmt::format("a number of at least {}", base::format_shortest(minimum));
@@ -173,7 +176,8 @@ void Options::number(std::string_view name, double& target, std::string_view val
 
 void Options::output(std::string_view name, std::string& target, std::string_view help) {
   // A flag that takes a value only after '=': "--json 6826" must not take the mask for a file.
-  impl_->finish(impl_->app.add_flag(fmt::format("{}{{-}}", name), target, std::string(help)), name, "");
+  impl_->finish(impl_->app.add_flag(std::string(name), target, std::string(help)), name, "[=FILE]");
+  impl_->outputs.push_back(&target);
 }
 
 void Options::later(std::string_view name) {
@@ -202,6 +206,8 @@ void Options::parse() {
   } catch (const CLI::ParseError& error) {
     throw base::UsageError(fmt::format("{}; see fusetune {} --help", error.what(), impl.command));
   }
+  for (std::string* target : impl.outputs)
+    if (*target == "true") *target = "-";  // CLI11's value of a flag without one
   impl.refuse_unknown_words();
   for (const std::string& name : impl.later)
     if (given(name)) throw base::UsageError(fmt::format("the option {} comes with a later version", name));

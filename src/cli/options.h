@@ -29,7 +29,7 @@ struct HelpRequest {
 ///       ...
 ///
 /// Targets keep their value where the option is not given: initialise them with the default, which is shown
-/// in --help. All names start with "--".
+/// in --help unless it is empty or below the minimum. All names start with "--".
 class Options {
  public:
   /// `words`: the arguments after the command's name.

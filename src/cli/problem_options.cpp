@@ -39,14 +39,14 @@ void ProblemOptions::declare(Options& options) {
   options.text("--hf-model", hf_model_, "DIR", "sizes, eps and activation from config.json, weights beside it");
   options.integer("--batch", batch_, "N", "sequences", 1);
   options.integer("--seq", seq_, "N", "tokens of a sequence", 1);
-  options.integer("--heads", heads_, "N", "attention heads; 0: the preset's");
-  options.integer("--head-size", head_size_, "N", "size of a head; 0: the preset's");
-  options.integer("--ffn", ffn_, "N", "inner size of the feed-forward part; 0: the preset's, 4 x hidden for own sizes");
-  options.integer("--layers", layers_, "N", "layers of the model around the block; 0: the preset's");
+  options.integer("--heads", heads_, "N", "attention heads; default: the preset's", 1);
+  options.integer("--head-size", head_size_, "N", "size of a head; default: the preset's", 1);
+  options.integer("--ffn", ffn_, "N", "inner feed-forward size; default: the preset's, 4 x hidden for own sizes", 1);
+  options.integer("--layers", layers_, "N", "layers of the model around the block; default: the preset's", 1);
   options.text("--mask", mask_, "PATTERN[:key=value,...]", "attention mask: " + pattern_names());
-  options.integer("--mask-id", mask_id_, "ID", "0 causal, 1 strided, 2 fixed (instead of --mask)", 0, 2);
+  options.integer("--mask-id", mask_id_, "ID", "instead of --mask: 0 causal, 1 strided, 2 fixed", 0, 2);
   options.choice("--dtype", dtype_, {"f32", "f16", "bf16"}, "of tensors and weights");
-  options.number("--eps", eps_, "X", "LayerNorm's epsilon; 0: the preset's");
+  options.number("--eps", eps_, "X", "LayerNorm's epsilon; default: the preset's");
   options.choice("--gelu", gelu_, {"erf", "tanh"}, "form of GELU");
   options.choice("--data", data_, {"uniform", "scaled"}, "distribution of generated data");
   options.unsigned_integer("--seed", seed_, "N", "of generated data");
@@ -79,7 +79,7 @@ block::Problem ProblemOptions::problem() const {
       throw base::UsageError("--heads x --head-size is too large");
   }
   if (layers_ > 0) problem.layers = layers_;
-  if (eps_ > 0) problem.eps = eps_;
+  if (eps_ >= 0) problem.eps = eps_;
   if (options_->given("--gelu")) problem.gelu = block::parse_gelu(gelu_);
 
   problem.batch = batch_;

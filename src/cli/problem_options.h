@@ -26,9 +26,9 @@ class ProblemOptions {
   const Options* options_ = nullptr;
   std::string preset_ = "bert-base";
   std::int64_t batch_ = 1, seq_ = 128, heads_ = 0, head_size_ = 0, ffn_ = 0;
-  int layers_ = 0, mask_id_ = 0, layer_ = 0;
+  int layers_ = 0, mask_id_ = -1, layer_ = 0;
   std::string mask_ = "full", dtype_ = "f32", gelu_ = "erf", data_ = "uniform", hf_model_, weights_;
-  double eps_ = 0;
+  double eps_ = -1;
   std::uint64_t seed_ = 0;
 };
 

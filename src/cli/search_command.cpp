@@ -1,6 +1,7 @@
 // search: finds the best plan for a problem.
 #include <fmt/core.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -26,7 +27,7 @@ struct SearchArguments {
   std::int64_t trials = 0, early_stop = 0;
   double time_limit = 0;
   std::string database = "fusetune.db";
-  bool resume = false, fresh = false, quiet = false, verbose = false;
+  bool resume = false, fresh = false, verbose = false;
   int finalists = 8, pairs = 160;
   std::string json;
   SessionArguments session;
@@ -46,7 +47,6 @@ struct SearchArguments {
     options.text("--db", database, "FILE", "where measurements are kept");
     options.flag("--resume", resume, "go on from what the database has (the default)");
     options.flag("--fresh", fresh, "measure everything again");
-    options.flag("--quiet", quiet, "no progress and no notes");
     options.flag("--verbose", verbose, "also the best plan's schedules and every failed candidate");
     options.output("--json", json, "the result as JSON");
     for (const char* later : {"--cost-model", "--replay", "--dry-run", "--epsilon", "--device"})
@@ -82,7 +82,7 @@ class Search {
   Search(const SearchArguments& arguments, const Options& options, measure::Session& session,
          const measure::SessionOptions& session_options)
       : arguments_(arguments),
-        session_(session),
+        quiet_(options.given("--quiet")),
         store_(arguments.database),
         strategy_(search::make_strategy(arguments.strategy,
                                         search::segment_space(session.problem(), session.target()),
@@ -95,6 +95,9 @@ class Search {
     report_.fingerprint = session.environment().fingerprint;
     report_.options =
         problem_and_device + (options.given("--db") ? " --db '" + arguments.database + "'" : "");
+    static constexpr std::array<std::string_view, 5> kGenerate = {"--isa", "--threads", "--cxx",
+                                                                  "--kernel-dir", "--db"};
+    report_.generate_options = arguments.problem.command_line() + options.command_line(kGenerate);
     report_.database = arguments.database;
     report_.verbose = arguments.verbose;
     if (const int dead = store_.recover_abandoned(); dead > 0) {
@@ -118,12 +121,12 @@ class Search {
 
   int run() {
     try {
-      SearchProgress progress(arguments_.quiet);
+      SearchProgress progress(quiet_);
       report_.stopped = driver_->measure_segments(*strategy_, progress);
       report_.seconds = driver_->seconds();
       const std::vector<search::Finalist> finalists = driver_->finalists();
       if (finalists.empty()) return nothing("no complete plan has a valid kernel for each of its segments");
-      progress.say(fmt::format("timing {} plans whole", finalists.size()));
+      progress.say(fmt::format("timing {} plan{} whole", finalists.size(), finalists.size() == 1 ? "" : "s"));
       const std::optional<FinalResult> result = driver_->time_finalists(finalists, [&] {
         progress.clear();
         leave();
@@ -180,7 +183,7 @@ class Search {
   }
 
   const SearchArguments& arguments_;
-  measure::Session& session_;
+  bool quiet_;
   store::TuningStore store_;
   std::unique_ptr<search::Strategy> strategy_;
   SearchReport report_;
@@ -198,7 +201,6 @@ int run_search(Options& options) {
   search::make_strategy(arguments.strategy,
                         {[](int, const search::GemmTile&) { return std::vector<lower::Schedule>{}; }},
                         0);  // an unknown strategy is refused before any work
-  base::set_quiet(arguments.quiet);
 
   const block::Problem problem = arguments.problem.problem();
   const measure::SessionOptions session_options = arguments.session.session(arguments.problem);

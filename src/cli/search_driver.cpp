@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <future>
+#include <iterator>
 #include <limits>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -157,14 +159,16 @@ std::vector<SearchDriver::Job> SearchDriver::prepare(const std::vector<search::C
                                                      search::Strategy& strategy) {
   std::vector<Job> jobs;
   for (const search::Candidate& candidate : candidates) {
-    Job job{candidate, {}, {}, false};
+    Job job{candidate, {}, {}, {}, false, false};
     try {
       job.source = generate(candidate.variant, candidate.schedule);
     } catch (const base::UsageError& refused) {
       // Nothing was generated: the schedule itself stands for its source.
       job.source.hash = "refused-" + base::hash_hex(candidate.schedule.to_string());
       job.record = record_of(candidate, job.source);
-      if (!answer_from_store(job, strategy)) finish(job, failure(Outcome::illegal, refused.what()), strategy);
+      if (!answer_from_store(job, strategy)) {
+        finish(std::move(job), failure(Outcome::illegal, refused.what()), strategy);
+      }
       continue;
     }
     job.record = record_of(candidate, job.source);
@@ -174,17 +178,28 @@ std::vector<SearchDriver::Job> SearchDriver::prepare(const std::vector<search::C
   return jobs;
 }
 
-void SearchDriver::finish(Job& job, measure::Measurement measurement, search::Strategy& strategy) {
+/// Stores a result and tells the strategy, except that a noisy candidate first gets further chances.
+void SearchDriver::finish(Job job, measure::Measurement measurement, search::Strategy& strategy) {
   job.record.measurement = std::move(measurement);
   store_.record(job.record);
   ++counts_.measured;
+  if (job.record.measurement.outcome == Outcome::noisy) {
+    const std::optional<store::TuningRecord> stored = store_.find(job.record.key);
+    if (stored && store::may_retry(*stored)) {
+      job.tried = true;
+      stop_.measured(best_sum_us_);
+      noisy_.push_back(std::move(job));
+      return;
+    }
+  }
   tell(job.record, job.candidate, strategy);
   stop_.measured(best_sum_us_);
 }
 
-void SearchDriver::measure(Job& job, const backend::cpu::CompiledKernel& kernel, search::Strategy& strategy) {
-  const store::ClaimPolicy policy = settings_.fresh ? store::ClaimPolicy::fresh : store::ClaimPolicy::retry;
-  store::Claim claim = store_.claim(job.record, policy);
+void SearchDriver::measure(Job job, search::Strategy& strategy) {
+  const bool fresh = settings_.fresh && !job.tried;
+  store::Claim claim =
+      store_.claim(job.record, fresh ? store::ClaimPolicy::fresh : store::ClaimPolicy::retry);
   // Another search is measuring this very candidate: its answer is as good as ours.
   while (claim.state == store::Claim::State::held) {
     stop_if_interrupted();
@@ -198,7 +213,7 @@ void SearchDriver::measure(Job& job, const backend::cpu::CompiledKernel& kernel,
   }
   measure::Measurement measurement;
   try {
-    measurement = session_.measure_segment(kernel);
+    measurement = session_.measure_segment(job.kernel);
   } catch (...) {
     store_.release(job.record.key);
     throw;
@@ -208,38 +223,64 @@ void SearchDriver::measure(Job& job, const backend::cpu::CompiledKernel& kernel,
     store_.release(job.record.key);
     throw Interrupted{};
   }
-  finish(job, std::move(measurement), strategy);
+  finish(std::move(job), std::move(measurement), strategy);
+}
+
+void SearchDriver::show(const search::Strategy& strategy, SearchProgress& progress,
+                        const std::string& extra) const {
+  progress.update(counts_.candidates(), strategy.expected(), counts_.reused, extra);
+}
+
+/// The jobs whose kernels compiled; the others are finished as failures.
+std::vector<SearchDriver::Job> SearchDriver::compile(std::vector<Job> jobs, search::Strategy& strategy,
+                                                     SearchProgress& progress) {
+  std::vector<codegen::KernelSource> sources;
+  for (const Job& job : jobs) sources.push_back(job.source);
+  std::vector<CompileResult> results = session_.compile(sources, [&](int done, int total) {
+    stop_if_interrupted();
+    show(strategy, progress, fmt::format(", compiling {}/{}", done, total));
+  });
+  std::vector<Job> compiled;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    if (results[i].status == CompileResult::Status::ok) {
+      jobs[i].kernel = std::move(results[i].kernel);
+      compiled.push_back(std::move(jobs[i]));
+    } else {
+      finish(std::move(jobs[i]), failure(outcome_of(results[i].status), results[i].log), strategy);
+    }
+  }
+  return compiled;
+}
+
+/// Measures one after the other until a condition stops the search.
+void SearchDriver::measure(std::vector<Job> jobs, search::Strategy& strategy, SearchProgress& progress) {
+  for (auto job = jobs.begin(); job != jobs.end(); ++job) {
+    stop_if_interrupted();
+    if (!stop_.reached(seconds()).empty()) {
+      // Jobs that already have a (noisy) result go back to those that wait for a better one.
+      std::copy_if(job, jobs.end(), std::back_inserter(noisy_), [](const Job& each) { return each.tried; });
+      return;
+    }
+    measure(std::move(*job), strategy);
+    show(strategy, progress, "");
+  }
 }
 
 std::string SearchDriver::measure_segments(search::Strategy& strategy, SearchProgress& progress) {
   start_ = std::chrono::steady_clock::now();
-  const auto show = [&](const std::string& extra) {
-    progress.update(counts_.reused + counts_.measured, strategy.expected(), counts_.reused, extra);
-  };
   while (true) {
     stop_if_interrupted();
-    if (const std::string reason = stop_.reached(seconds()); !reason.empty()) return reason;
-    const int limit = static_cast<int>(std::min<std::int64_t>(kBatch, stop_.trials_left()));
-    const std::vector<search::Candidate> candidates = strategy.ask(limit);
-    if (candidates.empty()) return {};
-    std::vector<Job> jobs = prepare(candidates, strategy);
-    std::vector<codegen::KernelSource> sources;
-    for (const Job& job : jobs) sources.push_back(job.source);
-    const std::vector<CompileResult> compiled = session_.compile(sources, [&](int done, int total) {
-      stop_if_interrupted();
-      show(fmt::format(", compiling {}/{}", done, total));
-    });
-    for (std::size_t i = 0; i < jobs.size(); ++i) {
-      stop_if_interrupted();
-      if (const std::string reason = stop_.reached(seconds()); !reason.empty()) return reason;
-      if (compiled[i].status == CompileResult::Status::ok) {
-        measure(jobs[i], compiled[i].kernel, strategy);
-      } else {
-        finish(jobs[i], failure(outcome_of(compiled[i].status), compiled[i].log), strategy);
-      }
-      show("");
+    if (const std::string reason = stop_.reached(seconds()); !reason.empty()) {
+      for (const Job& noisy : noisy_) tell(noisy.record, noisy.candidate, strategy);
+      return reason;
     }
-    show("");
+    const auto limit = static_cast<int>(std::min<std::int64_t>(kBatch, stop_.trials_left()));
+    const std::vector<search::Candidate> candidates = strategy.ask(limit);
+    if (candidates.empty() && noisy_.empty()) return {};
+    std::vector<Job> jobs = candidates.empty() ? std::exchange(noisy_, {})
+                                               : compile(prepare(candidates, strategy), strategy, progress);
+    measure(std::move(jobs), strategy, progress);
+    show(strategy, progress, "");
   }
 }
 

@@ -37,7 +37,12 @@ struct FailedCandidate {
 /// What the segment phase did.
 struct SearchCounts {
   int reused = 0;    // known from the store
-  int measured = 0;  // run now
+  int measured = 0;  // run now; a noisy candidate that is measured again counts again
+  int candidates() const {
+    int sum = 0;
+    for (const auto& [outcome, count] : outcomes) sum += count;
+    return sum;
+  }
   std::map<measure::Outcome, int> outcomes;
   std::vector<FailedCandidate> failures;
 };
@@ -78,14 +83,19 @@ class SearchDriver {
     search::Candidate candidate;
     codegen::KernelSource source;
     store::TuningRecord record;
-    bool retry = false;
+    backend::cpu::CompiledKernel kernel;
+    bool tried = false;  // in this run: it was noisy
+    bool retry = false;  // by an earlier run, which did not get a lasting answer
   };
   struct Entry;
 
   bool answer_from_store(Job& job, search::Strategy& strategy);
   std::vector<Job> prepare(const std::vector<search::Candidate>& candidates, search::Strategy& strategy);
-  void measure(Job& job, const backend::cpu::CompiledKernel& kernel, search::Strategy& strategy);
-  void finish(Job& job, measure::Measurement measurement, search::Strategy& strategy);
+  std::vector<Job> compile(std::vector<Job> jobs, search::Strategy& strategy, SearchProgress& progress);
+  void measure(std::vector<Job> jobs, search::Strategy& strategy, SearchProgress& progress);
+  void measure(Job job, search::Strategy& strategy);
+  void finish(Job job, measure::Measurement measurement, search::Strategy& strategy);
+  void show(const search::Strategy& strategy, SearchProgress& progress, const std::string& extra) const;
   void tell(const store::TuningRecord& record, const search::Candidate& candidate,
             search::Strategy& strategy);
   void note_new_best_sum();
@@ -107,6 +117,7 @@ class SearchDriver {
   search::StopRule stop_;
   search::Incumbents best_;
   SearchCounts counts_;
+  std::vector<Job> noisy_;  // measured again when the strategy waits
   double best_sum_us_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };

@@ -152,7 +152,7 @@ std::string next_commands(const SearchReport& report, const FinalResult& result)
   text += fmt::format("  fusetune bench {}{}{}\n", best, others, report.options);
   for (const char* command : {"verify", "run"})
     text += fmt::format("  fusetune {} {}{}\n", command, best, report.options);
-  return text + fmt::format("  fusetune generate {} --out kernels.out{}\n", best, report.options);
+  return text + fmt::format("  fusetune generate {} --out kernels.out{}\n", best, report.generate_options);
 }
 
 std::string continue_line(const SearchReport& report) {

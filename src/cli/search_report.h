@@ -12,6 +12,7 @@ struct SearchReport {
   std::string environment_line;  // "cpu avx2, 2 threads, gcc 12.2.0"
   std::string problem_key, fingerprint;
   std::string options;  // command line of problem, device and database, with a leading space or empty
+  std::string generate_options;  // those of them that `generate` takes
   std::string database;
   std::int64_t run = 0;
   std::string stopped;  // why before the strategy's end; empty: it tried everything

@@ -1,5 +1,5 @@
-// The canary: a fixed piece of work, timed again after every candidate. When it takes longer or shorter than it
-// did, the machine has changed (clock, load), and what was timed beside it says nothing.
+// The canary: a fixed piece of work, timed again after every candidate. When it takes longer or shorter than
+// it did, the machine has changed (clock, load), and what was timed beside it says nothing.
 #pragma once
 
 #include <vector>

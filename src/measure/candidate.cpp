@@ -1,7 +1,6 @@
 #include "measure/candidate.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 
@@ -21,7 +20,8 @@ void add_new(std::vector<Tensor>& tensors, std::span<const Tensor> more) {
 
 }  // namespace
 
-Candidate::Candidate(const Workbench& bench, std::span<const CompiledKernel> kernels, bool whole) : bench_(bench) {
+Candidate::Candidate(const Workbench& bench, std::span<const CompiledKernel> kernels, bool whole)
+    : bench_(bench) {
   kernels_.reserve(kernels.size());
   for (const CompiledKernel& kernel : kernels) {
     kernels_.emplace_back(kernel);

@@ -1,4 +1,5 @@
-// A candidate inside a worker: loaded kernels of one segment or one whole plan, checked and ready to be timed.
+// A candidate inside a worker: loaded kernels of one segment or one whole plan, checked and ready to be
+// timed.
 #pragma once
 
 #include <memory>
@@ -30,8 +31,8 @@ class Candidate {
   /// base::EnvironmentError when one cannot be loaded.
   Candidate(const Workbench& bench, std::span<const backend::cpu::CompiledKernel> kernels, bool whole);
 
-  /// Runs it twice from the oracle's inputs with everything it writes poisoned first; compares what it must leave
-  /// in memory with the oracle, the second run with the first, and looks at the guard bytes.
+  /// Runs it twice from the oracle's inputs with everything it writes poisoned first; compares what it must
+  /// leave in memory with the oracle, the second run with the first, and looks at the guard bytes.
   CheckResult check();
   /// After timing: the guards are intact and the outputs are still those that check() accepted. Empty, or
   /// what is wrong.

@@ -15,21 +15,22 @@ namespace {
 using block::Tensor;
 
 /// A row's scale is at least this share of the tensor's root mean square. It matters for rows of one or few
-/// elements only (head size 1, short sequences): there cancellation can make the largest magnitude arbitrarily
-/// small, and an error of one rounding relative to it arbitrarily large.
+/// elements only (head size 1, short sequences): there cancellation can make the largest magnitude
+/// arbitrarily small, and an error of one rounding relative to it arbitrarily large.
 constexpr double kScaleFloor = 0.05;
 
 /// One row (last dimension) of a tensor and how it is to be compared.
 struct Row {
-  std::int64_t offset;   // of its first element
+  std::int64_t offset;  // of its first element
   std::int64_t columns;
-  std::int64_t entry;    // batch entry
-  std::int64_t query;    // position in the sequence
+  std::int64_t entry;  // batch entry
+  std::int64_t query;  // position in the sequence
 };
 
 /// Calls `visit` for every row that is compared. Every tensor's shape ends in [..., S, columns].
 template <typename Visit>
-void for_each_compared_row(const block::Problem& problem, const block::Mask& mask, Tensor tensor, Visit visit) {
+void for_each_compared_row(const block::Problem& problem, const block::Mask& mask, Tensor tensor,
+                           Visit visit) {
   const std::vector<std::int64_t> shape = problem.shape(tensor);
   const std::int64_t columns = shape.back();
   const std::int64_t rows = problem.elements(tensor) / columns;
@@ -45,7 +46,8 @@ void for_each_compared_row(const block::Problem& problem, const block::Mask& mas
 /// False for the elements of a compared row that are not.
 class ComparedColumns {
  public:
-  ComparedColumns(const block::Mask& mask, Tensor tensor) : mask_(mask), keys_matter_(tensor == Tensor::scores) {}
+  ComparedColumns(const block::Mask& mask, Tensor tensor)
+      : mask_(mask), keys_matter_(tensor == Tensor::scores) {}
   bool operator()(const Row& row, std::int64_t column) const {
     if (!keys_matter_) return true;
     const std::int64_t entry = mask_.entries() == 1 ? 0 : row.entry;
@@ -81,9 +83,13 @@ double root_mean_square(std::span<const double> values) {
 /// Running comparison of one tensor.
 class Comparison {
  public:
-  Comparison(const block::Problem& problem, const block::Mask& mask, Tensor tensor, std::span<const float> got,
-             const Oracle& oracle)
-      : problem_(problem), tensor_(tensor), got_(got), want_(oracle(tensor)), compared_(mask, tensor),
+  Comparison(const block::Problem& problem, const block::Mask& mask, Tensor tensor,
+             std::span<const float> got, const Oracle& oracle)
+      : problem_(problem),
+        tensor_(tensor),
+        got_(got),
+        want_(oracle(tensor)),
+        compared_(mask, tensor),
         // Few scores of a row may be visible and those be small; their error is that of the scores.
         scale_(oracle(tensor == Tensor::masked_scores ? Tensor::scores : tensor)),
         floor_(kScaleFloor * root_mean_square(scale_)) {}
@@ -114,7 +120,8 @@ class Comparison {
       check_.got = got_[at];
       check_.want = want_[at];
     }
-    if (wrong_zeros_ > 0) check_.note = std::to_string(wrong_zeros_) + " elements that must be exactly zero are not";
+    if (wrong_zeros_ > 0)
+      check_.note = std::to_string(wrong_zeros_) + " elements that must be exactly zero are not";
     check_.passed = check_.not_finite == 0 && wrong_zeros_ == 0 && check_.norm_error <= limits.norm &&
                     check_.worst_error <= limits.worst;
     return check_;
@@ -171,9 +178,12 @@ void require_length(const block::Problem& problem, Tensor tensor, std::size_t le
 
 Bounds bounds(block::Dtype dtype) {
   switch (dtype) {
-    case block::Dtype::f32: return {1e-5, 2e-5};
-    case block::Dtype::f16: return {1.5e-3, 4e-3};
-    case block::Dtype::bf16: return {1e-2, 2.5e-2};
+    case block::Dtype::f32:
+      return {1e-5, 2e-5};
+    case block::Dtype::f16:
+      return {1.5e-3, 4e-3};
+    case block::Dtype::bf16:
+      return {1e-2, 2.5e-2};
   }
   throw base::InternalError("no accuracy bounds for this dtype");
 }
@@ -187,8 +197,8 @@ TensorCheck compare_with_oracle(const block::Problem& problem, const block::Mask
   return comparison.finish(bounds(problem.dtype));
 }
 
-bool same_values(const block::Problem& problem, const block::Mask& mask, Tensor tensor, std::span<const float> first,
-                 std::span<const float> second) {
+bool same_values(const block::Problem& problem, const block::Mask& mask, Tensor tensor,
+                 std::span<const float> first, std::span<const float> second) {
   require_length(problem, tensor, first.size());
   require_length(problem, tensor, second.size());
   const ComparedColumns compared(mask, tensor);
@@ -216,7 +226,8 @@ std::string describe(const TensorCheck& check, const Bounds& limits) {
   text += "; norm error " + base::format_shortest(check.norm_error) + " (bound " +
           base::format_shortest(limits.norm) + "), worst error " + base::format_shortest(check.worst_error) +
           " (bound " + base::format_shortest(limits.worst) + ")";
-  if (check.not_finite > 0) text += "; " + std::to_string(check.not_finite) + " elements NaN, infinite or not written";
+  if (check.not_finite > 0)
+    text += "; " + std::to_string(check.not_finite) + " elements NaN, infinite or not written";
   if (!check.note.empty()) text += "; " + check.note;
   return text;
 }

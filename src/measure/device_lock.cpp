@@ -43,11 +43,12 @@ DeviceLock::Hold DeviceLock::take(int operation, std::string_view what) {
   const auto start = std::chrono::steady_clock::now();
   while (flock(fd_.get(), operation | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) {
-      throw base::EnvironmentError("cannot lock '" + path_.string() + "' for " + std::string(what) + ": " + reason());
+      throw base::EnvironmentError("cannot lock '" + path_.string() + "' for " + std::string(what) + ": " +
+                                   reason());
     }
     if (!said && std::chrono::steady_clock::now() - start > 2s) {
-      base::note("waiting for another fusetune on this machine before " + std::string(what) + " (" + path_.string() +
-                 ")");
+      base::note("waiting for another fusetune on this machine before " + std::string(what) + " (" +
+                 path_.string() + ")");
       said = true;
     }
     std::this_thread::sleep_for(2ms);

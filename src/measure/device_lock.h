@@ -10,8 +10,8 @@ namespace fusetune::measure {
 
 class DeviceLock {
  public:
-  /// Opens `fusetune-<device>.lock` in the cache directory, or in /tmp with the user's number where there is no
-  /// cache. Throws base::EnvironmentError.
+  /// Opens `fusetune-<device>.lock` in the cache directory, or in /tmp with the user's number where there is
+  /// no cache. Throws base::EnvironmentError.
   explicit DeviceLock(std::string_view device);
 
   /// Held until destroyed.

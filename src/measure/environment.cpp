@@ -64,7 +64,8 @@ Environment describe_environment(const backend::cpu::CpuInfo& cpu, lower::Isa is
       {"cpus", std::to_string(cpu.cpus)},
       {"os", operating_system()},
   };
-  if (const auto governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"); !governor.empty()) {
+  if (const auto governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+      !governor.empty()) {
     environment.fields["governor"] = governor;
   }
   if (const auto load = first_line("/proc/loadavg"); !load.empty()) {

@@ -9,7 +9,7 @@ namespace {
 
 /// In the order of the enum: the words stored in databases and printed in tables.
 constexpr std::array<std::string_view, 10> kNames = {
-    "ok",      "noisy",   "illegal", "compile_failed", "resource_limit", "launch_failed",
+    "ok",      "noisy",   "illegal",      "compile_failed", "resource_limit", "launch_failed",
     "crashed", "timeout", "wrong_result", "skipped"};
 
 }  // namespace

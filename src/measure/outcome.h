@@ -10,12 +10,12 @@ namespace fusetune::measure {
 
 enum class Outcome : std::uint8_t {
   ok,
-  noisy,           // more than a fifth of the samples dropped, three times
-  illegal,         // a constraint refuses it, with the reason
+  noisy,    // more than a fifth of the samples dropped, three times
+  illegal,  // a constraint refuses it, with the reason
   compile_failed,
   resource_limit,
   launch_failed,
-  crashed,         // the worker died: signal or exit code in the message
+  crashed,  // the worker died: signal or exit code in the message
   timeout,
   wrong_result,
   skipped,
@@ -35,12 +35,12 @@ struct TimingSummary {
 /// Result of checking and timing one candidate.
 struct Measurement {
   Outcome outcome = Outcome::skipped;
-  std::string message;            // why not ok; empty for ok
-  TimingSummary time;             // ok only
-  std::vector<double> samples_us; // kept, in order; ok only
-  int dropped = 0;                // samples dropped for involuntary context switches
-  double norm_error = 0;          // ||out - ref|| / ||ref||, worst live-out tensor
-  double worst_error = 0;         // worst element / largest magnitude in its row
+  std::string message;             // why not ok; empty for ok
+  TimingSummary time;              // ok only
+  std::vector<double> samples_us;  // kept, in order; ok only
+  int dropped = 0;                 // samples dropped for involuntary context switches
+  double norm_error = 0;           // ||out - ref|| / ||ref||, worst live-out tensor
+  double worst_error = 0;          // worst element / largest magnitude in its row
 };
 
 }  // namespace fusetune::measure

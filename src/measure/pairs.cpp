@@ -35,8 +35,12 @@ bool clearly_apart(const Interval& interval) {
 class PairTimer {
  public:
   PairTimer(int plans, int pairs, const Sampler& sample, std::uint64_t seed)
-      : pairs_(pairs), comparisons_(plans - 1), sample_(sample), random_(seed),
-        series_(static_cast<std::size_t>(plans)), active_(static_cast<std::size_t>(plans)) {
+      : pairs_(pairs),
+        comparisons_(plans - 1),
+        sample_(sample),
+        random_(seed),
+        series_(static_cast<std::size_t>(plans)),
+        active_(static_cast<std::size_t>(plans)) {
     for (int plan = 1; plan < plans; ++plan) (plan % 2 == 1 ? before_ : after_).push_back(plan);
     std::fill(active_.begin() + 1, active_.end(), true);
   }

@@ -4,7 +4,7 @@
 // do not. In each round every plan is timed once, next to a sample of the baseline:
 //
 //     p1 base p2 | p3 base p4 | ...       round r
-//     p4 base p1 | p2 base p3 | ...       round r + 1: who stands before and who after swaps, groups are drawn anew
+//     p4 base p1 | p2 base p3 | ...       round r + 1: sides swapped, groups drawn anew
 //
 // A plan stands before the baseline in one half of its rounds and after it in the other (AB/BA), so that an
 // effect of the order cancels as well; two plans share a baseline sample, which costs 1.5 samples per ratio

@@ -52,7 +52,8 @@ std::vector<block::Tensor> tensors(const Json& json) {
 /// Text that need not be UTF-8 (a compiler's log, a path) without losing the message.
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// ---- Kernels -------------------------------------------------------------------------------------------------
+// ---- Kernels
+// -------------------------------------------------------------------------------------------------
 
 Json to_json(const CompiledKernel& kernel) {
   const codegen::KernelSource& source = kernel.source;
@@ -95,7 +96,8 @@ CompiledKernel kernel_from(const Json& json) {
   return kernel;
 }
 
-// ---- Setup ---------------------------------------------------------------------------------------------------
+// ---- Setup
+// ---------------------------------------------------------------------------------------------------
 
 Json to_json(const WorkerSetup& setup) {
   return {{"protocol", kProtocolVersion},
@@ -112,8 +114,9 @@ Json to_json(const WorkerSetup& setup) {
 
 WorkerSetup setup_from(const Json& json) {
   if (const int version = json.at("protocol").get<int>(); version != kProtocolVersion) {
-    throw base::InternalError("this worker speaks protocol " + std::to_string(kProtocolVersion) + ", its session " +
-                              std::to_string(version) + ": they are of different versions of fusetune");
+    throw base::InternalError("this worker speaks protocol " + std::to_string(kProtocolVersion) +
+                              ", its session " + std::to_string(version) +
+                              ": they are of different versions of fusetune");
   }
   return {.problem = block::Problem::parse(json.at("problem").get<std::string>()),
           .threads = json.at("threads").get<int>(),
@@ -126,7 +129,8 @@ WorkerSetup setup_from(const Json& json) {
           .progress = json.at("progress").get<std::string>()};
 }
 
-// ---- Results -------------------------------------------------------------------------------------------------
+// ---- Results
+// -------------------------------------------------------------------------------------------------
 
 Json to_json(const TensorCheck& check) {
   return {{"tensor", check.tensor},
@@ -167,12 +171,9 @@ CheckResult check_from(const Json& json) {
 }
 
 Json to_json(const Measurement& measurement) {
-  return {{"outcome", name(measurement.outcome)},
-          {"message", measurement.message},
-          {"samples_us", numbers(measurement.samples_us)},
-          {"dropped", measurement.dropped},
-          {"norm_error", number(measurement.norm_error)},
-          {"worst_error", number(measurement.worst_error)}};
+  return {{"outcome", name(measurement.outcome)},          {"message", measurement.message},
+          {"samples_us", numbers(measurement.samples_us)}, {"dropped", measurement.dropped},
+          {"norm_error", number(measurement.norm_error)},  {"worst_error", number(measurement.worst_error)}};
 }
 
 Measurement measurement_from(const Json& json) {
@@ -209,7 +210,8 @@ auto decoded(std::string_view text, const char* what, Decode decode) {
   try {
     return decode(Json::parse(text));
   } catch (const Json::exception& error) {
-    throw base::InternalError(std::string("a broken ") + what + " between session and worker: " + error.what());
+    throw base::InternalError(std::string("a broken ") + what +
+                              " between session and worker: " + error.what());
   }
 }
 

@@ -1,8 +1,8 @@
 // Messages between the session and its workers: JSON text, one request, one reply.
 //
 // Numbers that are not finite travel as strings. Of a KernelSource only what running a kernel needs is sent:
-// not its text, its hash stands for that. A reply to Task::run is followed by the output's floats as raw bytes,
-// in messages of at most kChunkBytes.
+// not its text, its hash stands for that. A reply to Task::run is followed by the output's floats as raw
+// bytes, in messages of at most kChunkBytes.
 #pragma once
 
 #include <atomic>
@@ -48,11 +48,11 @@ struct Reply {
   /// The worker cannot go on although no candidate is to blame: the environment's fault or ours.
   std::string error;
   bool internal_error = false;
-  CheckResult check;                // check
-  Measurement measurement;          // measure
-  double canary_us = 0;             // setup, measure: as measured last
-  bool canary_drifted = false;      // measure: out of its band whatever was tried
-  std::vector<PairSeries> series;   // compare
+  CheckResult check;               // check
+  Measurement measurement;         // measure
+  double canary_us = 0;            // setup, measure: as measured last
+  bool canary_drifted = false;     // measure: out of its band whatever was tried
+  std::vector<PairSeries> series;  // compare
 };
 
 std::string encode(const Request& request);

@@ -25,15 +25,16 @@ using backend::cpu::CompiledKernel;
 using backend::cpu::CpuInfo;
 
 constexpr int kMaximumThreads = 1024;
-/// After so many candidates in a row beside which the canary was out of its band, that is the machine's speed.
+/// After so many candidates in a row beside which the canary was out of its band, that is the machine's
+/// speed.
 constexpr int kDriftsUntilRebased = 3;
 
 lower::Isa choose_isa(const std::string& requested, const CpuInfo& cpu) {
   if (requested.empty()) return cpu.best_isa;
   const lower::Isa isa = lower::parse_isa(requested);
   if (backend::cpu::supports(cpu, isa)) return isa;
-  throw base::UsageError("this CPU (" + cpu.model + ") does not run " + requested + "; its best instruction set is " +
-                         std::string(lower::name(cpu.best_isa)));
+  throw base::UsageError("this CPU (" + cpu.model + ") does not run " + requested +
+                         "; its best instruction set is " + std::string(lower::name(cpu.best_isa)));
 }
 
 int choose_threads(int requested, const CpuInfo& cpu) {
@@ -71,7 +72,8 @@ std::vector<float> read_input(const std::filesystem::path& file, const block::Pr
                            ", the problem needs " + shape_text(expected));
   }
   for (const float value : array.values) {
-    if (!std::isfinite(value)) throw base::UsageError("the input '" + file.string() + "' holds NaN or infinity");
+    if (!std::isfinite(value))
+      throw base::UsageError("the input '" + file.string() + "' holds NaN or infinity");
   }
   return std::move(array.values);
 }
@@ -100,8 +102,9 @@ void require_whole(const PlanKernels& kernels) {
     next = segment.last + 1;
   }
   if (next != block::kOperatorCount) {
-    throw base::InternalError("the kernels of a plan must run operators 0 to 14 in order; these stop before operator " +
-                              std::to_string(next));
+    throw base::InternalError(
+        "the kernels of a plan must run operators 0 to 14 in order; these stop before operator " +
+        std::to_string(next));
   }
 }
 
@@ -116,9 +119,12 @@ std::string identity(const PlanKernels& kernels) {
 
 std::string_view name(CacheMode mode) {
   switch (mode) {
-    case CacheMode::model: return "model";
-    case CacheMode::warm: return "warm";
-    case CacheMode::cold: return "cold";
+    case CacheMode::model:
+      return "model";
+    case CacheMode::warm:
+      return "warm";
+    case CacheMode::cold:
+      return "cold";
   }
   throw base::InternalError("a cache mode without a name");
 }
@@ -130,7 +136,7 @@ CacheMode parse_cache_mode(std::string_view text) {
   throw base::UsageError("unknown cache mode '" + std::string(text) + "': expected model, warm or cold");
 }
 
-bool PairedComparison::tied() const { return is_tied(ratio, {low, high}); }
+bool PairedComparison::tied() const { return outcome == Outcome::ok && is_tied(ratio, {low, high}); }
 
 struct Session::Impl {
   Impl(const block::Problem& the_problem, const SessionOptions& the_options, const CpuInfo& the_cpu)
@@ -169,7 +175,8 @@ struct Session::Impl {
     request.whole = whole;
     request.plans = {kernels};
     request.canary_us = canary_us;
-    request.retry_seconds = options.run_timeout / 2;  // a noisy machine must not look like a candidate that hangs
+    request.retry_seconds =
+        options.run_timeout / 2;  // a noisy machine must not look like a candidate that hangs
     return host.ask(std::move(request), {options.run_timeout, false});
   }
 
@@ -223,8 +230,8 @@ Measurement Session::Impl::measure(const PlanKernels& kernels, bool whole) {
   return measurement;
 }
 
-/// The first canary is the reference. One that stays away from it says that the machine's speed changed for good
-/// (another clock, a permanent load); measuring goes on from there, and the user is told.
+/// The first canary is the reference. One that stays away from it says that the machine's speed changed for
+/// good (another clock, a permanent load); measuring goes on from there, and the user is told.
 void Session::Impl::follow_canary(const Reply& reply) {
   if (reply.canary_us <= 0) return;
   if (canary_us <= 0) canary_us = reply.canary_us;
@@ -236,7 +243,8 @@ void Session::Impl::follow_canary(const Reply& reply) {
   drifts = 0;
 }
 
-/// Compares the plans whose outcome is still open. A plan that ends the worker is taken out, the others begin again.
+/// Compares the plans whose outcome is still open. A plan that ends the worker is taken out, the others begin
+/// again.
 void Session::Impl::compare_live(std::span<const PlanKernels> plans, int pairs,
                                  std::vector<PairedComparison>& results) {
   for (;;) {

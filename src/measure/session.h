@@ -2,8 +2,8 @@
 //
 // The session lives in the searching process and never runs generated code itself: it starts disposable
 // worker processes (`fusetune worker`) that load kernels, check them against the oracle and time them. A
-// worker that crashes or hangs costs its candidate; a new one takes its place. Workers die with the thread that
-// asked for the measurement: use a session from one thread that lives as long as it.
+// worker that crashes or hangs costs its candidate; a new one takes its place. Workers die with the thread
+// that asked for the measurement: use a session from one thread that lives as long as it.
 #pragma once
 
 #include <filesystem>
@@ -28,19 +28,19 @@ CacheMode parse_cache_mode(std::string_view text);
 inline constexpr int kProtocolVersion = 1;
 
 struct SessionOptions {
-  int threads = 0;               // 0: all CPUs of this process
-  std::string isa;               // empty: the best this CPU runs
-  std::string cxx;               // empty: find one
+  int threads = 0;  // 0: all CPUs of this process
+  std::string isa;  // empty: the best this CPU runs
+  std::string cxx;  // empty: find one
   CacheMode cache = CacheMode::model;
-  int samples = 12;              // screening samples per candidate
+  int samples = 12;  // screening samples per candidate
   double min_sample_seconds = 1e-3;
   int jobs = 0;
-  double compile_timeout = 120;  // seconds
-  double run_timeout = 60;       // seconds, per candidate, checking included
-  std::filesystem::path program; // the fusetune binary to start workers from; empty: /proc/self/exe
-  std::filesystem::path weights; // --weights FILE, with `layer`; empty: generated data
+  double compile_timeout = 120;   // seconds
+  double run_timeout = 60;        // seconds, per candidate, checking included
+  std::filesystem::path program;  // the fusetune binary to start workers from; empty: /proc/self/exe
+  std::filesystem::path weights;  // --weights FILE, with `layer`; empty: generated data
   int layer = 0;
-  std::filesystem::path input;   // --input X.npy; empty: generated
+  std::filesystem::path input;  // --input X.npy; empty: generated
 };
 
 /// Where measurements were made: they are comparable only under equal fingerprints.
@@ -62,7 +62,8 @@ struct PairedComparison {
   double high = 1;
   int pairs = 0;
 
-  /// The interval includes 1 or the ratio is within 0.5 % of it: no difference worth a claim.
+  /// Compared (`ok`), and the interval includes 1 or the ratio is within 0.5 % of it: no difference worth a
+  /// claim.
   bool tied() const;
 };
 
@@ -74,8 +75,8 @@ struct TensorCheck {
   double worst_error = 0;
   std::vector<std::int64_t> worst_at;  // coordinates in the tensor's shape
   double got = 0, want = 0;
-  std::int64_t not_finite = 0;         // NaN (also: never written) or unexpected inf
-  std::string note;                    // guard bytes overwritten, padded rows not zero, ...
+  std::int64_t not_finite = 0;  // NaN (also: never written) or unexpected inf
+  std::string note;             // guard bytes overwritten, padded rows not zero, ...
 };
 struct CheckResult {
   Outcome outcome = Outcome::skipped;  // ok or wrong_result or how it failed
@@ -104,8 +105,9 @@ class Session {
   Measurement measure_segment(const backend::cpu::CompiledKernel& kernel);
   /// Checks, then times one whole plan.
   Measurement measure_plan(const PlanKernels& kernels);
-  /// Times plans against plans[0], alternating, up to `pairs` pairs each; simultaneous 95 % intervals over the
-  /// set. Result i compares plans[i] with plans[0] (result 0: itself, ratio 1). Unchecked plans are checked first.
+  /// Times plans against plans[0], alternating, up to `pairs` pairs each; simultaneous 95 % intervals over
+  /// the set. Result i compares plans[i] with plans[0] (result 0: itself, ratio 1). Unchecked plans are
+  /// checked first.
   std::vector<PairedComparison> compare_plans(std::span<const PlanKernels> plans, int pairs);
   /// Runs a plan once on the session's data and returns `output` as float32.
   std::vector<float> run_plan(const PlanKernels& kernels);

@@ -20,8 +20,8 @@ namespace {
 std::string reason() { return std::generic_category().message(errno); }
 
 [[noreturn]] void fail(const std::string& what, std::int64_t bytes) {
-  throw base::EnvironmentError("cannot " + what + " of " + std::to_string(bytes) + " bytes shared with workers: " +
-                               reason());
+  throw base::EnvironmentError("cannot " + what + " of " + std::to_string(bytes) +
+                               " bytes shared with workers: " + reason());
 }
 
 /// Where the arrays of an image lie; both sides compute it from the problem.
@@ -61,8 +61,8 @@ struct Layout {
 template <typename T>
 void store(const SharedMemory& memory, const Layout::Array& array, const std::vector<T>& values) {
   if (static_cast<std::int64_t>(values.size()) != array.elements) {
-    throw base::InternalError("an array of the block has " + std::to_string(values.size()) + " elements, not " +
-                              std::to_string(array.elements));
+    throw base::InternalError("an array of the block has " + std::to_string(values.size()) +
+                              " elements, not " + std::to_string(array.elements));
   }
   std::memcpy(memory.data() + array.offset, values.data(), values.size() * sizeof(T));
 }
@@ -87,7 +87,8 @@ SharedMemory SharedMemory::create(std::int64_t bytes) {
   if (!memory.fd_) fail("create a memory file", bytes);
   errno = posix_fallocate(memory.fd_.get(), 0, bytes);
   if (errno != 0) fail("reserve a memory file", bytes);
-  void* data = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd_.get(), 0);
+  void* data =
+      mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd_.get(), 0);
   if (data == MAP_FAILED) fail("map a memory file", bytes);
   memory.data_ = static_cast<std::byte*>(data);
   return memory;
@@ -101,8 +102,8 @@ SharedMemory SharedMemory::open(const std::string& path, std::int64_t bytes, boo
   struct stat status {};
   if (fstat(memory.fd_.get(), &status) != 0) fail("examine the memory file " + path, bytes);
   if (status.st_size != bytes) {
-    throw base::InternalError("the memory file " + path + " has " + std::to_string(status.st_size) + " bytes, not " +
-                              std::to_string(bytes));
+    throw base::InternalError("the memory file " + path + " has " + std::to_string(status.st_size) +
+                              " bytes, not " + std::to_string(bytes));
   }
   // A sealed file may only be mapped privately.
   const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
@@ -118,7 +119,9 @@ SharedMemory::~SharedMemory() {
 }
 
 SharedMemory::SharedMemory(SharedMemory&& other) noexcept
-    : fd_(std::move(other.fd_)), data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+    : fd_(std::move(other.fd_)),
+      data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)) {}
 
 SharedMemory& SharedMemory::operator=(SharedMemory&& other) noexcept {
   std::swap(fd_, other.fd_);
@@ -146,7 +149,8 @@ void SharedMemory::seal() {
 SharedImage::SharedImage(const block::Problem& problem, SharedMemory memory)
     : problem_(problem), memory_(std::move(memory)) {}
 
-SharedImage SharedImage::create(const block::Problem& problem, const block::Mask& mask, const block::BlockData& data) {
+SharedImage SharedImage::create(const block::Problem& problem, const block::Mask& mask,
+                                const block::BlockData& data) {
   const Layout layout(problem);
   SharedMemory memory = SharedMemory::create(layout.bytes);
   for (int i = 0; i < block::kWeightCount; ++i) store(memory, layout.weights[i], data.weights[i]);

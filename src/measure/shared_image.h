@@ -1,9 +1,9 @@
-// The block's data and the oracle's tensors in one sealed memory file: made once by the session, mapped read-only
-// by every worker.
+// The block's data and the oracle's tensors in one sealed memory file: made once by the session, mapped
+// read-only by every worker.
 //
-// The oracle takes seconds for large problems and a worker may be short-lived, so it is computed once and shared.
-// The file has no name: it is a memfd that workers open as /proc/<pid>/fd/<n> of the session, which works however
-// descriptors are passed on, and nothing is left behind when both processes are killed.
+// The oracle takes seconds for large problems and a worker may be short-lived, so it is computed once and
+// shared. The file has no name: it is a memfd that workers open as /proc/<pid>/fd/<n> of the session, which
+// works however descriptors are passed on, and nothing is left behind when both processes are killed.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,8 @@ class SharedMemory {
 class SharedImage {
  public:
   /// Writes `data` and computes the oracle from it. Throws base::EnvironmentError when memory is short.
-  static SharedImage create(const block::Problem& problem, const block::Mask& mask, const block::BlockData& data);
+  static SharedImage create(const block::Problem& problem, const block::Mask& mask,
+                            const block::BlockData& data);
   static SharedImage open(const std::string& path, const block::Problem& problem);
 
   std::string path() const { return memory_.path(); }

@@ -18,10 +18,11 @@ namespace {
 using backend::cpu::Launch;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kLeastFlushBytes = 128 << 20;  // also where the size of the last-level cache is unknown
-constexpr double kWarmUpSeconds = 5e-3;               // clocks and branch predictors settle
+constexpr std::int64_t kLeastFlushBytes = 128
+                                          << 20;  // also where the size of the last-level cache is unknown
+constexpr double kWarmUpSeconds = 5e-3;           // clocks and branch predictors settle
 constexpr int kMaximumPasses = 1 << 20;
-constexpr double kPassesHeadroom = 1.1;               // a slightly faster sample still lasts long enough
+constexpr double kPassesHeadroom = 1.1;  // a slightly faster sample still lasts long enough
 
 /// What the operating system says about this process: all threads together.
 struct ProcessTimes {
@@ -79,7 +80,8 @@ struct Timer::FlushBuffer {
   ft_args args{};
 };
 
-Timer::Timer(backend::cpu::Runner& runner, CacheMode mode, double min_sample_seconds, std::int64_t flush_bytes)
+Timer::Timer(backend::cpu::Runner& runner, CacheMode mode, double min_sample_seconds,
+             std::int64_t flush_bytes)
     : runner_(runner), mode_(mode), min_sample_seconds_(min_sample_seconds) {
   if (mode == CacheMode::cold) flush_ = std::make_unique<FlushBuffer>(flush_bytes, runner.threads());
 }
@@ -121,8 +123,8 @@ void Timer::calibrate(TimedSequence& sequence) {
     return static_cast<int>(std::min<double>(kMaximumPasses, std::ceil(wanted)));
   };
   sequence.passes = std::max(1, passes_for(fastest));
-  for (double seconds = run_passes(sequence); seconds < min_sample_seconds_ && sequence.passes < kMaximumPasses;
-       seconds = run_passes(sequence)) {
+  for (double seconds = run_passes(sequence);
+       seconds < min_sample_seconds_ && sequence.passes < kMaximumPasses; seconds = run_passes(sequence)) {
     sequence.passes = std::max(sequence.passes + 1, passes_for(seconds / sequence.passes));
   }
 }

@@ -38,8 +38,8 @@ struct TimedSequence {
   std::function<void()> prepare;                          // untimed, before each sample: rewrites inputs
 
   // Kept by the timer between samples.
-  int passes = 0;            // per sample; 0: not calibrated yet
-  std::size_t next_copy = 0; // the rotation goes on from sample to sample
+  int passes = 0;             // per sample; 0: not calibrated yet
+  std::size_t next_copy = 0;  // the rotation goes on from sample to sample
 };
 
 struct SampleSeries {

@@ -1,6 +1,5 @@
 #include "measure/worker.h"
 
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
@@ -16,8 +15,8 @@
 #include "backend/cpu/runner.h"
 #include "base/error.h"
 #include "base/subprocess.h"
-#include "measure/candidate.h"
 #include "measure/canary.h"
+#include "measure/candidate.h"
 #include "measure/check.h"
 #include "measure/protocol.h"
 #include "measure/shared_image.h"
@@ -63,11 +62,21 @@ class Worker {
     progress_.request = request.number;
     Reply reply;
     switch (request.task) {
-      case Task::setup: reply.canary_us = canary_.time_us(); break;
-      case Task::check: reply.check = check(request); break;
-      case Task::measure: measure(request, reply); break;
-      case Task::compare: reply.series = compare(request); break;
-      case Task::run: candidate_for(request).run_once(); break;
+      case Task::setup:
+        reply.canary_us = canary_.time_us();
+        break;
+      case Task::check:
+        reply.check = check(request);
+        break;
+      case Task::measure:
+        measure(request, reply);
+        break;
+      case Task::compare:
+        reply.series = compare(request);
+        break;
+      case Task::run:
+        candidate_for(request).run_once();
+        break;
     }
     return reply;
   }
@@ -76,7 +85,9 @@ class Worker {
   std::span<const float> output() const { return device_.tensor_view(block::Tensor::output); }
 
  private:
-  Candidate candidate_for(const Request& request) { return Candidate(bench_, request.plans.at(0), request.whole); }
+  Candidate candidate_for(const Request& request) {
+    return Candidate(bench_, request.plans.at(0), request.whole);
+  }
 
   CheckResult check(const Request& request) {
     try {
@@ -108,7 +119,8 @@ class Worker {
   }
 
   /// Samples count when the canary, timed right after them, is as fast as it ever was.
-  void time_beside_canary(Candidate& candidate, const Request& request, Clock::time_point start, Reply& reply) {
+  void time_beside_canary(Candidate& candidate, const Request& request, Clock::time_point start,
+                          Reply& reply) {
     const double reference_us = request.canary_us;
     const auto retry_until = start + std::chrono::duration_cast<Clock::duration>(
                                          std::chrono::duration<double>(request.retry_seconds));

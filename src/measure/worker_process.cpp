@@ -48,7 +48,8 @@ void WorkerHost::set_up() {
   if (!sent || exchange.outcome != Outcome::ok) {
     const std::string how = sent ? exchange.message : child_->end_description();
     child_.reset();
-    throw base::EnvironmentError("cannot start a measuring process ('" + program_.string() + " worker'): " + how +
+    throw base::EnvironmentError("cannot start a measuring process ('" + program_.string() +
+                                 " worker'): " + how +
                                  "; is the program complete, and is there memory for the block's tensors?");
   }
 }
@@ -74,7 +75,8 @@ Exchange WorkerHost::ask(Request request, const Limit& limit) {
     Exchange exchange = receive(request, limit);
     if (exchange.outcome != Outcome::crashed || began(request)) return exchange;
   }
-  throw base::EnvironmentError("measuring processes end before they begin to work; is something killing them?");
+  throw base::EnvironmentError(
+      "measuring processes end before they begin to work; is something killing them?");
 }
 
 /// Waits for a message. A limit per step starts anew whenever the worker took one in between.

@@ -19,7 +19,7 @@ struct Exchange {
   std::string message;            // how the worker ended
   int candidate = 0;              // index of the plan that ran then
   Reply reply;
-  std::vector<float> output;      // Task::run only
+  std::vector<float> output;  // Task::run only
 };
 
 class WorkerHost {

@@ -28,7 +28,9 @@ TEST(Backends, LaterOnesAreListedAndRefusedByName) {
   EXPECT_THAT(refusal("simt"), HasSubstr("later version"));
 }
 
-TEST(Backends, AnUnknownNameSuggestsTheNearest) { EXPECT_THAT(refusal("cdua"), HasSubstr("did you mean 'cuda'?")); }
+TEST(Backends, AnUnknownNameSuggestsTheNearest) {
+  EXPECT_THAT(refusal("cdua"), HasSubstr("did you mean 'cuda'?"));
+}
 
 TEST(CpuBackend, DescribesOneDevice) {
   const auto devices = make_backend("cpu")->devices();
@@ -50,7 +52,8 @@ TEST(CpuBackend, DoctorRunsAKernelHere) {
 TEST(CpuBackend, DoctorNamesAMissingCompilerAndDoesNotThrow) {
   bool named = false;
   for (const Check& check : make_backend("cpu")->diagnose({.cxx = "no-such-compiler"})) {
-    named = named || (check.status == Check::Status::missing && check.detail.find("no-such-compiler") != std::string::npos);
+    named = named || (check.status == Check::Status::missing &&
+                      check.detail.find("no-such-compiler") != std::string::npos);
   }
   EXPECT_TRUE(named);
 }

@@ -9,14 +9,14 @@
 namespace fusetune::backend::cpu {
 namespace {
 
-using testing::ScopedVariable;
-using testing::write_script;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing::ScopedVariable;
 using ::testing::StartsWith;
+using testing::write_script;
 
 /// The message of the EnvironmentError that find_compiler(requested) throws.
 std::string refusal(const std::string& requested) {
@@ -37,8 +37,8 @@ TEST(FindCompiler, FindsTheSystemCompilerByItself) {
 }
 
 TEST(FindCompiler, AMissingOneIsNamedWithThePackageToInstall) {
-  EXPECT_THAT(refusal("g++-none"), AllOf(HasSubstr("g++-none"), HasSubstr("not found"), HasSubstr("apt install g++"),
-                                         HasSubstr("--cxx")));
+  EXPECT_THAT(refusal("g++-none"), AllOf(HasSubstr("g++-none"), HasSubstr("not found"),
+                                         HasSubstr("apt install g++"), HasSubstr("--cxx")));
   EXPECT_THAT(refusal("/nowhere/g++"), HasSubstr("/nowhere/g++"));
 }
 
@@ -56,8 +56,9 @@ TEST(FindCompiler, AProgramThatIsNoCompilerIsRefusedByName) {
   EXPECT_THAT(refusal(fake), HasSubstr("neither GCC nor Clang (it says 'TurboThing 1.0')"));
   const std::string broken = write_script(directory.path() / "broken", "exit 1");
   EXPECT_THAT(refusal(broken), HasSubstr("does not answer --version"));
-  const std::string old = write_script(
-      directory.path() / "old", "case $1 in --version) echo 'g++ 4.8 Free Software Foundation';; *) echo 4.8.5;; esac");
+  const std::string old =
+      write_script(directory.path() / "old",
+                   "case $1 in --version) echo 'g++ 4.8 Free Software Foundation';; *) echo 4.8.5;; esac");
   EXPECT_THAT(refusal(old), HasSubstr("version '4.8.5', older than 10"));
 }
 

@@ -29,8 +29,9 @@ TEST(CpuInfo, AgreesWithTheFeaturesThatTheKernelLists) {
     return std::find(cpu.features.begin(), cpu.features.end(), feature) != cpu.features.end();
   };
   EXPECT_EQ(supports(cpu, lower::Isa::avx2), has("avx2") && has("fma") && has("f16c") && has("bmi2"));
-  EXPECT_EQ(supports(cpu, lower::Isa::avx512), supports(cpu, lower::Isa::avx2) && has("avx512f") && has("avx512bw") &&
-                                                   has("avx512dq") && has("avx512vl") && has("avx512cd"));
+  EXPECT_EQ(supports(cpu, lower::Isa::avx512), supports(cpu, lower::Isa::avx2) && has("avx512f") &&
+                                                   has("avx512bw") && has("avx512dq") && has("avx512vl") &&
+                                                   has("avx512cd"));
 }
 
 TEST(CpuInfo, ALowerInstructionSetIsSupportedByABetterCpu) {
@@ -52,7 +53,8 @@ TEST(CpuInfo, CountsOnlyCpusOfTheAffinityMask) {
     }
     ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
     counted = probe_cpu().cpus;
-  }).join();
+  })
+      .join();
   EXPECT_EQ(counted, 1);
 }
 

@@ -21,9 +21,9 @@ using block::Weight;
 using codegen::KernelSource;
 using codegen::PanelLayout;
 using testing::compile_one;
+using ::testing::HasSubstr;
 using testing::make_kernel;
 using testing::system_compiler;
-using ::testing::HasSubstr;
 
 /// A small problem whose sizes are multiples of nothing: D = 15, F = 20, S = 70 (two mask tiles).
 block::Problem small_problem() {
@@ -47,7 +47,8 @@ block::BlockData numbered_data(const block::Problem& problem) {
     data.parameters[p].assign(static_cast<std::size_t>(problem.elements(static_cast<block::Parameter>(p))),
                               static_cast<float>(p) + 1);
   }
-  for (std::int64_t i = 0; i < problem.elements(Tensor::hidden); ++i) data.hidden.push_back(static_cast<float>(i));
+  for (std::int64_t i = 0; i < problem.elements(Tensor::hidden); ++i)
+    data.hidden.push_back(static_cast<float>(i));
   return data;
 }
 
@@ -80,7 +81,8 @@ std::string index_of(Tensor tensor) { return std::to_string(static_cast<int>(ten
 
 /// "((float*)args->tensor[T])[element] = value;"
 std::string store(Tensor tensor, std::int64_t element, const std::string& value) {
-  return "((float*)args->tensor[" + index_of(tensor) + "])[" + std::to_string(element) + "L] = " + value + ";";
+  return "((float*)args->tensor[" + index_of(tensor) + "])[" + std::to_string(element) + "L] = " + value +
+         ";";
 }
 
 TEST_F(DeviceBlockTest, TensorsStartPoisonedAndTheInputWithItsData) {
@@ -126,7 +128,8 @@ TEST_F(DeviceBlockTest, OneByteIsEnough) {
 }
 
 TEST_F(DeviceBlockTest, ScratchIsGuardedForEveryThread) {
-  KernelSource kernel = source("args->scratch[100 - 1] = 1; args->scratch[args->scratch_stride + 100 - 1] = 1;", {});
+  KernelSource kernel =
+      source("args->scratch[100 - 1] = 1; args->scratch[args->scratch_stride + 100 - 1] = 1;", {});
   kernel.scratch_bytes = 100;
   run(kernel);
   EXPECT_EQ(block_.check_guards(), "");
@@ -196,7 +199,8 @@ TEST_F(DeviceBlockTest, WeightsArePackedInTheLayoutThatTheKernelDeclares) {
   std::vector<float> expected(static_cast<std::size_t>(layout.elements(k, n)));
   codegen::pack_weight(data_[Weight::w_ffn1].data(), k, n, layout, expected.data());
   const LoadedKernel loaded = load(kernel);
-  const auto* packed = static_cast<const float*>(block_.arguments(loaded)->weight[static_cast<int>(Weight::w_ffn1)]);
+  const auto* packed =
+      static_cast<const float*>(block_.arguments(loaded)->weight[static_cast<int>(Weight::w_ffn1)]);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(packed) % 64, 0u);
   EXPECT_EQ(std::vector<float>(packed, packed + expected.size()), expected);
   EXPECT_EQ(packed[0], 2000.0f);
@@ -305,7 +309,8 @@ TEST(DeviceBlock, MaskIsGivenInTilesWithLengthsOnlyWherePadded) {
         for (int t = given.row_begin[row]; t < given.row_begin[row + 1]; ++t) {
           for (int c = 0; c < 64 && given.column[t] * 64 + c < 70; ++c) {
             const bool full = given.bitmap[t] < 0;
-            seen[{i, given.column[t] * 64 + c}] = full || (given.bits[64L * given.bitmap[t] + i % 64] >> c & 1);
+            seen[{i, given.column[t] * 64 + c}] =
+                full || (given.bits[64L * given.bitmap[t] + i % 64] >> c & 1);
           }
         }
         for (int j = 0; j < 70; ++j) {

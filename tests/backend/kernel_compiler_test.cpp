@@ -119,10 +119,12 @@ TEST(KernelCompiler, OneBadKernelCostsItselfOnly) {
   EXPECT_EQ(results[3].status, Status::failed);
   EXPECT_EQ(progress.back(), 7);
   const fs::path saved = cache.path() / "failed" / "ft_bad.cpp";
-  EXPECT_THAT(results[3].log, AllOf(HasSubstr("ft_bad"), HasSubstr("failed with exit code 1"),
-                                    HasSubstr("this_is_undeclared"), HasSubstr("source saved in " + saved.string()),
-                                    HasSubstr("repeat with: " + system_compiler().path)));
-  EXPECT_THAT(results[3].log, HasSubstr(saved.string() + ":"));  // diagnostics name the file that still exists
+  EXPECT_THAT(results[3].log,
+              AllOf(HasSubstr("ft_bad"), HasSubstr("failed with exit code 1"),
+                    HasSubstr("this_is_undeclared"), HasSubstr("source saved in " + saved.string()),
+                    HasSubstr("repeat with: " + system_compiler().path)));
+  EXPECT_THAT(results[3].log,
+              HasSubstr(saved.string() + ":"));  // diagnostics name the file that still exists
   EXPECT_THAT(base::read_file(saved), HasSubstr("this_is_undeclared = 1;"));
 }
 
@@ -130,7 +132,8 @@ TEST(KernelCompiler, TwoKernelsOfOneNameDoNotMeetInOneUnit) {
   CompileOptions options;
   options.jobs = 1;
   KernelCompiler compiler(system_compiler(), kIsa, options);
-  const std::vector<KernelSource> kernels = {constant_kernel("ft_twin", "1.0f"), constant_kernel("ft_twin", "2.0f")};
+  const std::vector<KernelSource> kernels = {constant_kernel("ft_twin", "1.0f"),
+                                             constant_kernel("ft_twin", "2.0f")};
   const auto results = compiler.compile(kernels);
   ASSERT_EQ(results[0].status, Status::ok) << results[0].log;
   ASSERT_EQ(results[1].status, Status::ok) << results[1].log;
@@ -151,8 +154,10 @@ TEST(KernelCompiler, ACallIntoTheCompilersSupportLibraryLinks) {
 
 /// A stand-in compiler: answers questions like the system's, and for kernels with "SLOW" never ends.
 std::string slow_compiler(const fs::path& directory) {
-  return write_script(directory / "slow-c++", "for word; do case $word in *.cpp) grep -q SLOW \"$word\" && sleep 100;; "
-                                              "esac; done\nexec " + system_compiler().path + " \"$@\"\n");
+  return write_script(directory / "slow-c++",
+                      "for word; do case $word in *.cpp) grep -q SLOW \"$word\" && sleep 100;; "
+                      "esac; done\nexec " +
+                          system_compiler().path + " \"$@\"\n");
 }
 
 TEST(KernelCompiler, ACompileThatNeverEndsIsATimeoutOfItsKernelOnly) {
@@ -184,7 +189,8 @@ TEST(KernelCompiler, TooMuchMemoryIsAResourceLimit) {
 
 TEST(KernelCompiler, ACompilerThatVanishedIsAnError) {
   const base::TemporaryDirectory directory;
-  const std::string path = write_script(directory.path() / "c++", "exec " + system_compiler().path + " \"$@\"\n");
+  const std::string path =
+      write_script(directory.path() / "c++", "exec " + system_compiler().path + " \"$@\"\n");
   KernelCompiler compiler(find_compiler(path), kIsa, {});
   fs::remove(path);
   EXPECT_THROW(compiler.compile(constants(20)), base::EnvironmentError);
@@ -196,10 +202,15 @@ TEST(KernelCompiler, ProgressMayEndTheWork) {
   options.kernels_per_unit = 1;
   options.jobs = 2;
   KernelCompiler compiler(system_compiler(), kIsa, options);
-  EXPECT_THROW(compiler.compile(constants(50), [](int done, int) { if (done > 1) throw Interrupted(); }), Interrupted);
+  EXPECT_THROW(compiler.compile(constants(50),
+                                [](int done, int) {
+                                  if (done > 1) throw Interrupted();
+                                }),
+               Interrupted);
 }
 
-// ---- Cache ---------------------------------------------------------------------------------------------------
+// ---- Cache
+// ---------------------------------------------------------------------------------------------------
 
 TEST(KernelCache, ASecondCompilerFindsWhatTheFirstMade) {
   const base::TemporaryDirectory cache;
@@ -264,7 +275,8 @@ TEST_P(DamagedCache, IsCompiledAgain) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, DamagedCache,
-                         ::testing::Values("truncated", "empty", "foreign", "removed", "one byte", "link to nothing"));
+                         ::testing::Values("truncated", "empty", "foreign", "removed", "one byte",
+                                           "link to nothing"));
 
 TEST(KernelCache, APathWithSpacesAndOtherLettersWorks) {
   const base::TemporaryDirectory directory;
@@ -331,7 +343,8 @@ TEST(KernelCache, AReadOnlyDirectoryIsReadAndNotWritten) {
   fs::permissions(cache / "kernels", fs::perms(0555));
 
   const bool good = succeeded(start_child([&] {
-    if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) return false;  // root may write anywhere
+    if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
+      return false;  // root may write anywhere
     KernelCompiler reader(system_compiler(), kIsa, cached_in(cache));
     const CompiledKernel cached = compile_one(reader, known);
     const CompiledKernel fresh = compile_one(reader, constant_kernel("ft_fresh", "9.0f"));
@@ -354,7 +367,8 @@ TEST(KernelCache, TwoProcessesMayCompileTheSameAtOnce) {
     KernelCompiler compiler(system_compiler(), kIsa, options);
     const auto results = compiler.compile(kernels);
     for (int i = 0; i < 6; ++i) {
-      if (results[i].status != Status::ok || run(results[i].kernel) != static_cast<float>(i) + 0.5f) return false;
+      if (results[i].status != Status::ok || run(results[i].kernel) != static_cast<float>(i) + 0.5f)
+        return false;
     }
     return true;
   };

@@ -82,8 +82,10 @@ TEST_F(LoadedKernelTest, KernelsOfOneLibraryShareIt) {
 TEST_F(LoadedKernelTest, StaticDataOfTemplatesIsPrivateToItsLibrary) {
   const auto source = [](const char* symbol, const char* value) {
     auto kernel = make_kernel(symbol, "((float*)args->tensor[0])[0] = Table<int>::value;");
-    kernel.body = std::string("template <typename T> struct Table { static float value; };\n"
-                              "template <typename T> float Table<T>::value = ") + value + ";\n" + kernel.body;
+    kernel.body = std::string(
+                      "template <typename T> struct Table { static float value; };\n"
+                      "template <typename T> float Table<T>::value = ") +
+                  value + ";\n" + kernel.body;
     return kernel;
   };
   const LoadedKernel first(compile(source("ft_table_1", "1.0f")));

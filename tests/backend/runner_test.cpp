@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "backend/cpu/float_mode.h"
-#include "backend/cpu/runner.h"
 #include "base/error.h"
 
 namespace fusetune::backend::cpu {
@@ -125,7 +124,8 @@ TEST_P(RunnerThreads, WakesUpAfterItsWorkersWentToSleep) {
     runner.run({&launch, 1});
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  for (int thread = 0; thread < threads_; ++thread) EXPECT_EQ(calls.of_thread[static_cast<std::size_t>(thread)], 4);
+  for (int thread = 0; thread < threads_; ++thread)
+    EXPECT_EQ(calls.of_thread[static_cast<std::size_t>(thread)], 4);
 }
 
 struct Denormals {
@@ -148,7 +148,8 @@ TEST_P(RunnerThreads, DenormalsAreZeroInKernelsAndNotInTheCaller) {
   Runner runner(threads_);
   runner.run({&launch, 1});
   EXPECT_EQ(FlushDenormals::read(), before);
-  for (int thread = 0; thread < threads_; ++thread) EXPECT_TRUE(seen.flushed[static_cast<std::size_t>(thread)]) << thread;
+  for (int thread = 0; thread < threads_; ++thread)
+    EXPECT_TRUE(seen.flushed[static_cast<std::size_t>(thread)]) << thread;
   seen.flushed[0] = true;
   multiply_denormal(&args, 0, 1, nullptr);
   EXPECT_FALSE(seen.flushed[0]) << "the calling thread kept the kernels' mode";
@@ -199,8 +200,9 @@ void wait_two_milliseconds(const ft_args*, int thread, int, ft_barrier*) {
 
 TEST(Runner, TimesFromTheFirstToAfterTheLastLaunch) {
   Runner runner(2);
-  const std::array<Launch, 3> launches = {
-      Launch{&wait_two_milliseconds, nullptr}, {&wait_two_milliseconds, nullptr}, {&wait_two_milliseconds, nullptr}};
+  const std::array<Launch, 3> launches = {Launch{&wait_two_milliseconds, nullptr},
+                                          {&wait_two_milliseconds, nullptr},
+                                          {&wait_two_milliseconds, nullptr}};
   const auto start = std::chrono::steady_clock::now();
   const double seconds = runner.run_timed(launches);
   const double outside = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -217,7 +219,9 @@ TEST(Runner, NothingToRunTakesNoTime) {
 double processor_seconds() {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec); };
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 

@@ -168,7 +168,7 @@ TEST(Oracle, GeluForms) {  // kind 10
   EXPECT_EQ(gelu_of(100, Gelu::erf), 100.0);
   EXPECT_EQ(gelu_of(100, Gelu::tanh), 100.0);
   EXPECT_NEAR(gelu_of(11, Gelu::erf), 11, 1e-14);
-  // x * Phi(x) with Phi(-2.7) = 0.003466973803 and Phi(-13.24) = 2.5774414e-40 from tables of the normal tail.
+  // x * Phi(x) with Phi(-2.7) = 0.003466973803 and Phi(-13.24) = 2.5774414e-40 (tables of the normal tail).
   EXPECT_NEAR(gelu_of(-2.7, Gelu::erf), -2.7 * 0.003466973803, 1e-8);
   EXPECT_NEAR(gelu_of(-13.24, Gelu::erf) / (-13.24 * 2.5774414e-40), 1, 1e-4);
   EXPECT_NEAR(std::abs(gelu_of(-2.7, Gelu::tanh) - gelu_of(-2.7, Gelu::erf)), 4.7e-4, 1e-5);

@@ -41,7 +41,8 @@ class Safetensors : public testing::Test {
 TEST_F(Safetensors, ReadsTheThreeDtypes) {
   const std::string header =
       R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
-      R"("h":{"dtype":"F16","shape":[1,2],"data_offsets":[8,12]},"b":{"dtype":"BF16","shape":[1],"data_offsets":[12,14]},)"
+      R"("h":{"dtype":"F16","shape":[1,2],"data_offsets":[8,12]},)"
+      R"("b":{"dtype":"BF16","shape":[1],"data_offsets":[12,14]},)"
       R"("ids":{"dtype":"I64","shape":[1],"data_offsets":[14,22]}}  )";
   const std::string data(
       "\0\0\x80\x3f\0\0\0\xc0"

@@ -24,7 +24,7 @@ bool has_control_characters(const std::string& text) {
 }
 
 TEST(Program, VersionIsOneLine) {
-  const Run run = fusetune({"--version"});
+  const Outcome run = fusetune({"--version"});
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_THAT(run.out, testing::MatchesRegex("fusetune [0-9]+\\.[0-9]+\\.[0-9]+\n"));
   EXPECT_THAT(run.err, IsEmpty());
@@ -32,7 +32,7 @@ TEST(Program, VersionIsOneLine) {
 
 TEST(Program, HelpListsEveryCommandButHiddenOnes) {
   for (const char* word : {"--help", "-h", "help"}) {
-    const Run run = fusetune({word});
+    const Outcome run = fusetune({word});
     EXPECT_EQ(run.exit_code, 0);
     for (const std::string& command : kCommands) EXPECT_THAT(run.out, HasSubstr("\n  " + command + " "));
     for (const std::string& command : kLater) EXPECT_THAT(run.out, HasSubstr(" " + command));
@@ -42,7 +42,7 @@ TEST(Program, HelpListsEveryCommandButHiddenOnes) {
 
 TEST(Program, EveryCommandHasHelpWithAnExample) {
   for (const std::string& command : kCommands) {
-    const Run run = fusetune({command, "--help"});
+    const Outcome run = fusetune({command, "--help"});
     EXPECT_EQ(run.exit_code, 0) << command << ": " << run.err;
     EXPECT_THAT(run.out, HasSubstr("Usage: fusetune " + command));
     EXPECT_THAT(run.out, HasSubstr("Example:\n  fusetune " + command));
@@ -53,21 +53,21 @@ TEST(Program, EveryCommandHasHelpWithAnExample) {
 }
 
 TEST(Program, NoCommandIsAUsageError) {
-  const Run run = fusetune({});
+  const Outcome run = fusetune({});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("fusetune --help"));
   EXPECT_THAT(run.out, IsEmpty());
 }
 
 TEST(Program, UnknownCommandsSuggestTheNearest) {
-  const Run run = fusetune({"tranlsate", "7"});
+  const Outcome run = fusetune({"tranlsate", "7"});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("unknown command 'tranlsate', did you mean translate?"));
   EXPECT_THAT(fusetune({"xyzzy"}).err, Not(HasSubstr("did you mean")));
 }
 
 TEST(Program, UnknownOptionsSuggestTheNearest) {
-  const Run run = fusetune({"translate", "7", "--exlpain"});
+  const Outcome run = fusetune({"translate", "7", "--exlpain"});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("unknown option '--exlpain', did you mean --explain?"));
   EXPECT_THAT(fusetune({"verify", "7", "--haeds=3"}).err, HasSubstr("did you mean --heads?"));
@@ -77,7 +77,7 @@ TEST(Program, UnknownOptionsSuggestTheNearest) {
 
 TEST(Program, LaterCommandsAreRefusedByName) {
   for (const std::string& command : kLater) {
-    const Run run = fusetune({command, "48996"});
+    const Outcome run = fusetune({command, "48996"});
     EXPECT_EQ(run.exit_code, 2) << command;
     EXPECT_THAT(run.err, HasSubstr("the command " + command + " comes with a later version"));
   }
@@ -85,13 +85,13 @@ TEST(Program, LaterCommandsAreRefusedByName) {
 
 TEST(Program, LaterBackendsAndTargetsAreRefusedByName) {
   for (const char* backend : {"cuda", "simt"}) {
-    const Run run = fusetune({"verify", "7", "--backend", backend});
+    const Outcome run = fusetune({"verify", "7", "--backend", backend});
     EXPECT_EQ(run.exit_code, 2);
     EXPECT_THAT(run.err, HasSubstr(backend));
     EXPECT_THAT(run.err, HasSubstr("later version"));
   }
   EXPECT_EQ(fusetune({"verify", "7", "--backend", "abacus"}).exit_code, 2);
-  const Run target = fusetune({"generate", "7", "--target", "cuda"});
+  const Outcome target = fusetune({"generate", "7", "--target", "cuda"});
   EXPECT_EQ(target.exit_code, 2);
   EXPECT_THAT(target.err, HasSubstr("target cuda comes with a later version"));
   EXPECT_THAT(fusetune({"generate", "7", "--arch", "sm_90a"}).err, HasSubstr("--arch comes with a later version"));
@@ -107,18 +107,18 @@ TEST(Program, MissingAndSurplusWords) {
 }
 
 TEST(Program, EndsQuietlyWhenNobodyReadsOn) {
-  const Run run = shell("{ \"$FUSETUNE\" space --list; echo \"code $?\" >&2; } | head -n 1");
+  const Outcome run = shell("{ \"$FUSETUNE\" space --list; echo \"code $?\" >&2; } | head -n 1");
   EXPECT_THAT(run.out, StartsWith("mask"));
   EXPECT_EQ(run.err, "code 0\n");
-  const Run help = shell("{ sleep 0.2; \"$FUSETUNE\" --help; echo \"code $?\" >&2; } | true");
+  const Outcome help = shell("{ sleep 0.2; \"$FUSETUNE\" --help; echo \"code $?\" >&2; } | true");
   EXPECT_EQ(help.err, "code 0\n");
 }
 
 TEST(Program, FullDiskIsAnEnvironmentError) {
-  const Run run = shell("\"$FUSETUNE\" space --list >/dev/full");
+  const Outcome run = shell("\"$FUSETUNE\" space --list >/dev/full");
   EXPECT_EQ(run.exit_code, 3);
   EXPECT_THAT(run.err, HasSubstr("cannot write to standard output: No space left"));
-  const Run short_output = shell("\"$FUSETUNE\" translate 7 >/dev/full");
+  const Outcome short_output = shell("\"$FUSETUNE\" translate 7 >/dev/full");
   EXPECT_EQ(short_output.exit_code, 3) << "also where all output fits the buffer";
 }
 
@@ -129,22 +129,22 @@ TEST(Program, OutputHasNoControlCharacters) {
 }
 
 TEST(Program, NumbersDoNotFollowTheLocale) {
-  const Run c = shell("LC_ALL=C \"$FUSETUNE\" verify --help");
-  const Run german = shell("LC_ALL=de_DE.UTF-8 \"$FUSETUNE\" verify --help");
+  const Outcome c = shell("LC_ALL=C \"$FUSETUNE\" verify --help");
+  const Outcome german = shell("LC_ALL=de_DE.UTF-8 \"$FUSETUNE\" verify --help");
   EXPECT_EQ(c.out, german.out);
   EXPECT_EQ(shell("LC_ALL=de_DE.UTF-8 \"$FUSETUNE\" verify 7 --eps 1,5").exit_code, 2);
 }
 
 TEST(Doctor, NamesAMissingCompilerAndWhatToDo) {
-  const Run run = fusetune({"doctor", "--cxx", "no-such-compiler"});
+  const Outcome run = fusetune({"doctor", "--cxx", "no-such-compiler"});
   EXPECT_EQ(run.exit_code, 3);
   EXPECT_THAT(run.out, HasSubstr("no-such-compiler"));
   EXPECT_THAT(run.out, HasSubstr("->"));
 }
 
 TEST(Doctor, JsonHasTheSameFindings) {
-  const Run text = fusetune({"doctor"});
-  const Run json = fusetune({"doctor", "--json"});
+  const Outcome text = fusetune({"doctor"});
+  const Outcome json = fusetune({"doctor", "--json"});
   EXPECT_EQ(text.exit_code, json.exit_code);
   EXPECT_THAT(text.out, HasSubstr("database"));
   EXPECT_THAT(json.out, HasSubstr("\"what\":\"database\""));

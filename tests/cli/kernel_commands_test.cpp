@@ -17,13 +17,13 @@ using testing::IsEmpty;
 /// Odd sizes on purpose: no multiple of a tile, a vector or a mask tile.
 const std::vector<std::string> kSmall = {"--heads", "2", "--head-size", "20", "--seq", "33", "--mask", "causal", "--layers", "2"};
 
-Run on_small_block(std::vector<std::string> words, const std::filesystem::path& directory = {}) {
+Outcome on_small_block(std::vector<std::string> words, const std::filesystem::path& directory = {}) {
   words.insert(words.end(), kSmall.begin(), kSmall.end());
   return fusetune(words, directory);
 }
 
 TEST(Generate, PrintsTheKernelsOfAPlanInOrder) {
-  const Run run = on_small_block({"generate", "48996"});
+  const Outcome run = on_small_block({"generate", "48996"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("#include \"cpu/"));
   EXPECT_THAT(run.err, HasSubstr("default"));
@@ -36,17 +36,17 @@ TEST(Generate, IsDeterministic) {
 
 TEST(Generate, StandaloneFilesCompileAlone) {
   const base::TemporaryDirectory directory;
-  const Run run = on_small_block({"generate", "48996", "--standalone", "--isa", "generic", "--out", "sources"}, directory.path());
+  const Outcome run = on_small_block({"generate", "48996", "--standalone", "--isa", "generic", "--out", "sources"}, directory.path());
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("segment_1_6_hand_written.cpp"));
-  const Run compile = shell("for f in sources/*.cpp; do c++ -std=c++20 -c -fPIC -O0 -w -o /dev/null $f || exit 1; done; ls sources | wc -l",
+  const Outcome compile = shell("for f in sources/*.cpp; do c++ -std=c++20 -c -fPIC -O0 -w -o /dev/null $f || exit 1; done; ls sources | wc -l",
                             directory.path());
   EXPECT_EQ(compile.exit_code, 0) << compile.err;
   EXPECT_EQ(std::stoi(compile.out), 7);
 }
 
 TEST(Verify, ChecksEachKernelAndThePlan) {
-  const Run run = on_small_block({"verify", "48996", "--json"});
+  const Outcome run = on_small_block({"verify", "48996", "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.out << run.err;
   const auto rows = nlohmann::json::parse(run.out);
   ASSERT_EQ(rows.size(), 7u + 1u);
@@ -58,7 +58,7 @@ TEST(Verify, ChecksEachKernelAndThePlan) {
 }
 
 TEST(Verify, OneLinePerKernelForPeople) {
-  const Run run = on_small_block({"verify", "--variant", "[2-6]*", "[7-9]"});
+  const Outcome run = on_small_block({"verify", "--variant", "[2-6]*", "[7-9]"});
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
   EXPECT_THAT(run.out, HasSubstr("ok             [2-6]*     norm "));
   EXPECT_THAT(run.out, HasSubstr("ok             [7-9]      norm "));
@@ -75,7 +75,7 @@ TEST(Verify, AWrongKernelFailsWithCoordinatesAndACommandThatRepeatsIt) {
   const std::size_t at = rows.find(right);
   ASSERT_NE(at, std::string::npos) << "cpu/rows.h no longer holds " << right;
   base::write_file_atomic(kernels / "cpu/rows.h", rows.replace(at, right.size(), "load(gamma + j)"));
-  const Run run = on_small_block({"verify", "--variant", "[14]", "--kernel-dir", "kernels"}, directory.path());
+  const Outcome run = on_small_block({"verify", "--variant", "[14]", "--kernel-dir", "kernels"}, directory.path());
   EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
   EXPECT_THAT(run.out, HasSubstr("wrong_result"));
   EXPECT_THAT(run.out, testing::ContainsRegex("output at \\[[0-9]+,[0-9]+,[0-9]+\\]: got .*, want "));
@@ -84,14 +84,14 @@ TEST(Verify, AWrongKernelFailsWithCoordinatesAndACommandThatRepeatsIt) {
 }
 
 TEST(Verify, SixteenBitFloatsAreRefusedByName) {
-  const Run run = on_small_block({"verify", "0", "--dtype", "f16"});
+  const Outcome run = on_small_block({"verify", "0", "--dtype", "f16"});
   EXPECT_EQ(run.exit_code, 2) << run.out;
   EXPECT_THAT(run.err, HasSubstr("f16"));
 }
 
 TEST(RunCommand, WritesOutputAndTheDataItUsed) {
   const base::TemporaryDirectory directory;
-  const Run run = on_small_block({"run", "0", "--output", "y.npy", "--save-data", "data"}, directory.path());
+  const Outcome run = on_small_block({"run", "0", "--output", "y.npy", "--save-data", "data"}, directory.path());
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("1 x 33 x 40"));
   const auto output = block::read_npy_floats(directory.path() / "y.npy");
@@ -116,7 +116,7 @@ TEST(RunCommand, SavedInputReproducesTheOutput) {
 }
 
 TEST(Bench, FirstPlanIsTheBaseline) {
-  const Run run = on_small_block({"bench", "10922", "48996", "--pairs", "10", "--json"});
+  const Outcome run = on_small_block({"bench", "10922", "48996", "--pairs", "10", "--json"});
   ASSERT_THAT(run.exit_code, testing::AnyOf(0, 1)) << run.err;
   const auto rows = nlohmann::json::parse(run.out);
   ASSERT_EQ(rows.size(), 2u);
@@ -137,7 +137,7 @@ TEST(Bench, FirstPlanIsTheBaseline) {
 
 TEST(Schedules, FilesAreReadAndBadLinesNamed) {
   const FileOf file("# nothing but a mistake\n[3-6]* handoff=barrier\n");
-  const Run run = on_small_block({"generate", "0", "--schedule", file.path()});
+  const Outcome run = on_small_block({"generate", "0", "--schedule", file.path()});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("file.txt:2: '[3-6]*' is no segment variant"));
 }

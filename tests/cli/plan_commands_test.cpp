@@ -14,13 +14,13 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 TEST(Translate, TheLinesOfTheResearchNotes) {
-  const Run run = fusetune({"translate", "0001101010101010", "0000010101010101", "0011111010010110", "0101010101010101"});
+  const Outcome run = fusetune({"translate", "0001101010101010", "0000010101010101", "0011111010010110", "0101010101010101"});
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_EQ(run.out, "6826 0 2 1 2 3 4\n1365 0 1 1 4\n16022 0 3 2 6 9 10 13 14\n21845 0 0\n");
 }
 
 TEST(Translate, AllSpellingsNameTheSameMask) {
-  const Run run = fusetune({"translate", "65535", "0xffff", "1111111111111111", "0b1111111111111111"});
+  const Outcome run = fusetune({"translate", "65535", "0xffff", "1111111111111111", "0b1111111111111111"});
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_EQ(run.out, "65535 1 1 1 15\n65535 1 1 1 15\n65535 1 1 1 15\n65535 1 1 1 15\n");
 }
@@ -28,7 +28,7 @@ TEST(Translate, AllSpellingsNameTheSameMask) {
 TEST(Translate, AnythingElseIsAUsageErrorEach) {
   for (const char* word : {"", " 7", "7x", "+5", "-1", "010", "0b101", "0x1FFFF", "65536", "101010101010101",
                            "10101010101010101", "١٢", "[7]"}) {
-    const Run run = fusetune({"translate", word});
+    const Outcome run = fusetune({"translate", word});
     EXPECT_EQ(run.exit_code, 2) << "'" << word << "'";
     EXPECT_THAT(run.out, IsEmpty()) << "'" << word << "'";
     EXPECT_THAT(run.err, testing::Not(IsEmpty()));
@@ -37,21 +37,21 @@ TEST(Translate, AnythingElseIsAUsageErrorEach) {
 }
 
 TEST(Translate, NothingIsPrintedWhenOneOfManyIsBad) {
-  const Run run = fusetune({"translate", "7", "bad"});
+  const Outcome run = fusetune({"translate", "7", "bad"});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.out, IsEmpty());
 }
 
 TEST(Translate, FilesMayHaveByteOrderMarkCrLfCommentsAndBlanks) {
   const FileOf file("\xef\xbb\xbf  6826\r\n\r\n# a comment\n\t0101010101010101  # unfused\n1365");
-  const Run run = fusetune({"translate", "--file", file.path()});
+  const Outcome run = fusetune({"translate", "--file", file.path()});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(run.out, "6826 0 2 1 2 3 4\n21845 0 0\n1365 0 1 1 4\n");
 }
 
 TEST(Translate, BadLinesAreNamed) {
   const FileOf file("6826\n\n12 13\n");
-  const Run run = fusetune({"translate", "--file", file.path()});
+  const Outcome run = fusetune({"translate", "--file", file.path()});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("file.txt:3: '12 13'"));
   EXPECT_EQ(fusetune({"translate", "--file", "/no/such/file"}).exit_code, 3);
@@ -60,7 +60,7 @@ TEST(Translate, BadLinesAreNamed) {
 TEST(Translate, Json) {
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
            {"translate", "--json", "48996"}, {"translate", "48996", "--json"}, {"translate", "48996", "--json", "-"}}) {
-    const Run run = fusetune(words);
+    const Outcome run = fusetune(words);
     ASSERT_EQ(run.exit_code, 0) << run.err;
     const auto rows = nlohmann::json::parse(run.out);
     ASSERT_EQ(rows.size(), 1u);
@@ -73,14 +73,14 @@ TEST(Translate, Json) {
 
 TEST(Translate, JsonToAFileLeavesStandardOutputToPeople) {
   const base::TemporaryDirectory directory;
-  const Run run = fusetune({"translate", "6826", "--json=rows.json"}, directory.path());
+  const Outcome run = fusetune({"translate", "6826", "--json=rows.json"}, directory.path());
   EXPECT_EQ(run.out, "6826 0 2 1 2 3 4\n");
   EXPECT_EQ(nlohmann::json::parse(base::read_file(directory.path() / "rows.json"))[0]["mask"], 6826);
   EXPECT_EQ(fusetune({"translate", "6826", "--json", "--csv"}).exit_code, 2);
 }
 
 TEST(Translate, ExplainDrawsEveryOperatorOnce) {
-  const Run run = fusetune({"translate", "48996", "--explain"});
+  const Outcome run = fusetune({"translate", "48996", "--explain"});
   EXPECT_EQ(run.exit_code, 0);
   for (const char* name : {" qkv_gemm ", " softmax ", " merge_heads ", " ffn2_bias_residual ", " layernorm2 "}) {
     const std::size_t at = run.out.find(name);
@@ -99,14 +99,14 @@ TEST(Translate, ExplainSaysWhenTheFlagHasNoEffect) {
 }
 
 TEST(Encode, IsTheWayBack) {
-  const Run run = fusetune({"encode", "--segment", "2-7", "9-10", "11-12", "--segment", "14-15", "--hand-written"});
+  const Outcome run = fusetune({"encode", "--segment", "2-7", "9-10", "11-12", "--segment", "14-15", "--hand-written"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(run.out, "48996 1011111101100100 [0][1-6]*[7][8-9][10-11][12][13-14]\n");
   EXPECT_EQ(fusetune({"encode"}).out, "10922 0010101010101010 [0][1][2][3][4][5][6][7][8][9][10][11][12][13][14]\n");
 }
 
 TEST(Encode, SaysWhenTheFlagHasNoEffect) {
-  const Run run = fusetune({"encode", "--segment", "3-6", "--hand-written"});
+  const Outcome run = fusetune({"encode", "--segment", "3-6", "--hand-written"});
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_THAT(run.err, HasSubstr("--hand-written has no effect"));
   EXPECT_THAT(run.out, HasSubstr("[2-5]"));
@@ -115,7 +115,7 @@ TEST(Encode, SaysWhenTheFlagHasNoEffect) {
 TEST(Encode, BadSegmentsAreUsageErrors) {
   for (const char* segment : {"7-3", "3-3", "0-4", "12-16", "3", "3-", "-3", "a-b", "3-7-9", "+3-7", "3 -7", ""})
     EXPECT_EQ(fusetune({"encode", "--segment", segment}).exit_code, 2) << "'" << segment << "'";
-  const Run overlap = fusetune({"encode", "--segment", "3-7", "7-9"});
+  const Outcome overlap = fusetune({"encode", "--segment", "3-7", "7-9"});
   EXPECT_EQ(overlap.exit_code, 2);
   EXPECT_THAT(overlap.err, HasSubstr("overlaps"));
 }
@@ -123,7 +123,7 @@ TEST(Encode, BadSegmentsAreUsageErrors) {
 nlohmann::json space_counts(std::vector<std::string> words) {
   words.insert(words.begin(), "space");
   words.push_back("--json");
-  const Run run = fusetune(words);
+  const Outcome run = fusetune(words);
   EXPECT_EQ(run.exit_code, 0) << run.err;
   return nlohmann::json::parse(run.out).at(0);
 }
@@ -161,7 +161,7 @@ TEST(Space, Filters) {
 }
 
 TEST(Space, ListsEveryPlanOnceAsCsv) {
-  const Run run = fusetune({"space", "--list", "--csv"});
+  const Outcome run = fusetune({"space", "--list", "--csv"});
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_EQ(std::count(run.out.begin(), run.out.end(), '\n'), 1 + 17408);
   EXPECT_THAT(run.out, testing::StartsWith("mask,binary,canonical_mask,kernels,plan\n0,0000000000000000,0,1,[0-14]\n"));

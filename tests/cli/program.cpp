@@ -13,7 +13,7 @@ std::string quoted(const std::string& word) {
 
 }  // namespace
 
-Run shell(const std::string& script, const std::filesystem::path& directory) {
+Outcome shell(const std::string& script, const std::filesystem::path& directory) {
   const base::TemporaryDirectory files;
   const base::TemporaryDirectory empty;
   const std::filesystem::path where = directory.empty() ? empty.path() : directory;
@@ -26,7 +26,7 @@ Run shell(const std::string& script, const std::filesystem::path& directory) {
   return {result.exit_code, base::read_file(out), base::read_file(err)};
 }
 
-Run fusetune(const std::vector<std::string>& words, const std::filesystem::path& directory) {
+Outcome fusetune(const std::vector<std::string>& words, const std::filesystem::path& directory) {
   std::string script = "exec \"$FUSETUNE\"";
   for (const std::string& word : words) script += " " + quoted(word);
   // exec inside braces with redirections replaces the shell: the exit code is the program's own.

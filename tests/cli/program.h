@@ -9,7 +9,7 @@
 
 namespace fusetune::cli_test {
 
-struct Run {
+struct Outcome {
   int exit_code = -1;
   std::string out;  // standard output
   std::string err;  // standard error
@@ -17,10 +17,10 @@ struct Run {
 
 /// Runs `fusetune WORDS…` without a shell around the words. In an empty directory, so that no database of
 /// the user's is found; `directory` overrides it.
-Run fusetune(const std::vector<std::string>& words, const std::filesystem::path& directory = {});
+Outcome fusetune(const std::vector<std::string>& words, const std::filesystem::path& directory = {});
 
 /// Runs a shell script in which $FUSETUNE is the program.
-Run shell(const std::string& script, const std::filesystem::path& directory = {});
+Outcome shell(const std::string& script, const std::filesystem::path& directory = {});
 
 /// A directory with one file in it, for --file and the like.
 class FileOf {

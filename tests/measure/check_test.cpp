@@ -34,7 +34,9 @@ class CheckTest : public ::testing::Test {
     reference = block::compute_reference(problem, *mask, block::generate_data(problem), 1);
   }
 
-  std::vector<float> right(Tensor tensor) const { return {reference[tensor].begin(), reference[tensor].end()}; }
+  std::vector<float> right(Tensor tensor) const {
+    return {reference[tensor].begin(), reference[tensor].end()};
+  }
 
   TensorCheck compare(Tensor tensor, const std::vector<float>& got) const {
     return compare_with_oracle(problem, *mask, tensor, got,
@@ -85,7 +87,8 @@ TEST_F(CheckTest, ErrorsAreMeasuredAsDocumented) {
 }
 
 TEST_F(CheckTest, NanNeverPasses) {
-  for (const Tensor tensor : {Tensor::q, Tensor::scores, Tensor::masked_scores, Tensor::probs, Tensor::output}) {
+  for (const Tensor tensor :
+       {Tensor::q, Tensor::scores, Tensor::masked_scores, Tensor::probs, Tensor::output}) {
     auto got = right(tensor);
     got.back() = kNan;
     const TensorCheck check = compare(tensor, got);

@@ -13,7 +13,9 @@ std::string constants(const block::Problem& problem) {
          ", F = " + std::to_string(problem.ffn) + ", D = H * W;\n";
 }
 
-std::string tensor(Tensor which) { return "(float*)args->tensor[" + std::to_string(static_cast<int>(which)) + "]"; }
+std::string tensor(Tensor which) {
+  return "(float*)args->tensor[" + std::to_string(static_cast<int>(which)) + "]";
+}
 
 codegen::KernelSource source(int first, int last, const std::string& symbol, const std::string& body) {
   codegen::KernelSource kernel;
@@ -30,17 +32,19 @@ constexpr const char* kMergeLoop = R"(
   for (long b = 0; b < B; ++b)
     for (long s = thread; s < S; s += threads)
       for (long h = 0; h < H; ++h)
-        for (long w = 0; w < W; ++w) merged[(b * S + s) * D + h * W + w] = context[((b * H + h) * S + s) * W + w];
+        for (long w = 0; w < W; ++w)
+          merged[(b * S + s) * D + h * W + w] = context[((b * H + h) * S + s) * W + w];
 )";
 
-// float32 tensors where they reach memory, double sums: about as exact as a kernel can be. Weights come in panels
-// of 16 columns. Buffers are static: the sizes are constants and the block is small.
+// float32 tensors where they reach memory, double sums: about as exact as a kernel can be. Weights come in
+// panels of 16 columns. Buffers are static: the sizes are constants and the block is small.
 constexpr const char* kBlockLoops = R"(
   auto gemm = [](const float* a, const void* packed, float* c, long m, long k, long n) {
     for (long i = 0; i < m; ++i)
       for (long j = 0; j < n; ++j) {
         double sum = 0;
-        for (long p = 0; p < k; ++p) sum += a[i * k + p] * ((const float*)packed)[(j / 16 * k + p) * 16 + j % 16];
+        for (long q = 0; q < k; ++q)
+          sum += a[i * k + q] * ((const float*)packed)[(j / 16 * k + q) * 16 + j % 16];
         c[i * n + j] = (float)sum;
       }
   };
@@ -64,15 +68,17 @@ constexpr const char* kBlockLoops = R"(
         double score[S], largest = -1e300, total = 0;
         for (long j = 0; j < S; ++j) {
           score[j] = 0;
-          for (long w = 0; w < W; ++w)
-            score[j] += (double)qkv[(b * S + i) * 3 * D + h * W + w] * qkv[(b * S + j) * 3 * D + D + h * W + w];
+          const float* query = qkv + (b * S + i) * 3 * D + h * W;
+          const float* key = qkv + (b * S + j) * 3 * D + D + h * W;
+          for (long w = 0; w < W; ++w) score[j] += (double)query[w] * key[w];
           score[j] /= __builtin_sqrt((double)W);
           if (score[j] > largest) largest = score[j];
         }
         for (long j = 0; j < S; ++j) total += score[j] = __builtin_exp(score[j] - largest);
         for (long w = 0; w < W; ++w) {
           double value = 0;
-          for (long j = 0; j < S; ++j) value += score[j] / total * qkv[(b * S + j) * 3 * D + 2 * D + h * W + w];
+          for (long j = 0; j < S; ++j)
+            value += score[j] / total * qkv[(b * S + j) * 3 * D + 2 * D + h * W + w];
           merged[(b * S + i) * D + h * W + w] = (float)value;
         }
       }

@@ -9,13 +9,13 @@
 
 namespace fusetune::measure {
 
-/// Segment [6-6]: context [B,H,S,W] to merged [B,S,D]. Thread 0 runs `before`, all threads the work, then thread
-/// 0 `after`. In scope there: `context`, `merged` (float*), `elements` of each, `args`.
+/// Segment [6-6]: context [B,H,S,W] to merged [B,S,D]. Thread 0 runs `before`, all threads the work, then
+/// thread 0 `after`. In scope there: `context`, `merged` (float*), `elements` of each, `args`.
 codegen::KernelSource merge_heads_kernel(const block::Problem& problem, const std::string& symbol,
                                          const std::string& before = "", const std::string& after = "");
 
-/// Segment [0-14]: the whole block by plain loops on thread 0, `repeats` times over, for mask `full`. Then `after`,
-/// with `output` in scope.
+/// Segment [0-14]: the whole block by plain loops on thread 0, `repeats` times over, for mask `full`. Then
+/// `after`, with `output` in scope.
 codegen::KernelSource block_kernel(const block::Problem& problem, const std::string& symbol, int repeats = 1,
                                    const std::string& after = "");
 

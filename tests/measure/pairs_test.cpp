@@ -9,7 +9,8 @@
 namespace fusetune::measure {
 namespace {
 
-/// A machine whose speed drifts while it is timed: plan i takes `seconds[i]` times the drift, plus some noise.
+/// A machine whose speed drifts while it is timed: plan i takes `seconds[i]` times the drift, plus some
+/// noise.
 struct Machine {
   std::vector<double> seconds;
   double drift_per_sample = 0;

@@ -65,8 +65,15 @@ TEST(Protocol, RequestsReadBack) {
 TEST(Protocol, SetupReadsBack) {
   Request request;
   request.task = Task::setup;
-  request.setup = {.problem = {}, .threads = 3, .cache = CacheMode::cold, .samples = 5, .min_sample_seconds = 1e-4,
-                   .rotation_bytes = 7, .flush_bytes = 9, .image = "/proc/1/fd/5", .progress = "/proc/1/fd/6"};
+  request.setup = {.problem = {},
+                   .threads = 3,
+                   .cache = CacheMode::cold,
+                   .samples = 5,
+                   .min_sample_seconds = 1e-4,
+                   .rotation_bytes = 7,
+                   .flush_bytes = 9,
+                   .image = "/proc/1/fd/5",
+                   .progress = "/proc/1/fd/6"};
   request.setup.problem.eps = 1e-12;
   request.setup.problem.mask = block::MaskSpec::parse("sliding:window=3,causal=1");
   const WorkerSetup back = decode_request(encode(request)).setup;
@@ -87,15 +94,24 @@ TEST(Protocol, RepliesReadBackWithNumbersThatJsonLacks) {
   reply.internal_error = true;
   reply.check = {.outcome = Outcome::wrong_result,
                  .message = "bad \xff byte",
-                 .tensors = {{.tensor = "norm1", .passed = false, .norm_error = kInfinity, .worst_error = 0.25,
-                              .worst_at = {1, 2, 3}, .got = std::nan(""), .want = -kInfinity, .not_finite = 4,
+                 .tensors = {{.tensor = "norm1",
+                              .passed = false,
+                              .norm_error = kInfinity,
+                              .worst_error = 0.25,
+                              .worst_at = {1, 2, 3},
+                              .got = std::nan(""),
+                              .want = -kInfinity,
+                              .not_finite = 4,
                               .note = "note"}}};
   reply.measurement.outcome = Outcome::ok;
   reply.measurement.samples_us = {3, 1, 2.5};
   reply.measurement.dropped = 1;
   reply.canary_us = 17;
   reply.canary_drifted = true;
-  reply.series = {{.outcome = Outcome::ok, .baseline_us = {1, 2}, .plan_us = {3, 4}, .dropped = 5,
+  reply.series = {{.outcome = Outcome::ok,
+                   .baseline_us = {1, 2},
+                   .plan_us = {3, 4},
+                   .dropped = 5,
                    .stopped_early = true}};
   const Reply back = decode_reply(encode(reply));
   EXPECT_EQ(back.error, "no memory");

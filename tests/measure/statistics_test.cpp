@@ -83,7 +83,8 @@ TEST(Statistics, Ties) {
 }
 
 TEST(Statistics, PairedRatios) {
-  EXPECT_EQ(paired_ratios(std::vector<double>{2, 4}, std::vector<double>{1, 8}), (std::vector<double>{0.5, 2}));
+  EXPECT_EQ(paired_ratios(std::vector<double>{2, 4}, std::vector<double>{1, 8}),
+            (std::vector<double>{0.5, 2}));
   EXPECT_THROW(paired_ratios(std::vector<double>{2}, std::vector<double>{}), base::InternalError);
 }
 

@@ -1,5 +1,7 @@
 """The parts of the benchmark that need numpy alone: statistics, data files, peers as processes, safetensors."""
 
+import contextlib
+import io
 import json
 import math
 import pathlib
@@ -7,13 +9,17 @@ import random
 import struct
 import sys
 import tempfile
+import types
 import unittest
 
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools" / "peers"))
+import bench  # noqa: E402
+import check_run  # noqa: E402
 import found_plan  # noqa: E402
 import numpy_block  # noqa: E402
+import report  # noqa: E402
 from peer_process import PeerError, PeerProcess, wait_until_quiet  # noqa: E402
 from safetensors_reader import SafeTensors, bert_layer  # noqa: E402
 from statistics_of_ratios import geometric_mean, median_interval, paired  # noqa: E402
@@ -41,6 +47,75 @@ class Statistics(unittest.TestCase):
 
     def test_geometric_mean(self):
         self.assertAlmostEqual(geometric_mean([1, 4]), 2)
+
+
+class CheckRun(unittest.TestCase):
+    def test_a_wrong_output_is_noticed(self):
+        want = np.linspace(-1, 1, 48).reshape(2, 3, 8)
+        wrong = want.copy()
+        wrong[1, 2, 3] += 1e-4
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.assertTrue(check_run.report("same", want.astype(np.float32), want))
+            self.assertFalse(check_run.report("one element off", wrong, want))
+            self.assertFalse(check_run.report("NaN", want * math.nan, want))
+
+    def test_other_weights_are_noticed(self):
+        layer, x = {"w_out": np.ones((2, 2), np.float32)}, np.zeros((1, 1, 2), np.float32)
+        with tempfile.TemporaryDirectory() as directory:
+            used = pathlib.Path(directory)
+            np.save(used / "hidden.npy", x)
+            np.save(used / "w_out.npy", layer["w_out"])
+            check_run.check_used(used, layer, x)
+            np.save(used / "w_out.npy", layer["w_out"] * 2)
+            with self.assertRaisesRegex(RuntimeError, "differs from the checkpoint's w_out"):
+                check_run.check_used(used, layer, x)
+
+
+class FakePeer:
+    """Answers like a PeerProcess; every row takes `seconds`, and the first sample of each turn was disturbed."""
+
+    versions = {"fake": "1"}
+
+    def __init__(self, name, seconds):
+        self.name, self.seconds = name, seconds
+        self.rows = {row: f"settings of {row}" for row in seconds}
+
+    def running_threads(self):
+        return 0
+
+    def sample(self, rows, _, count):
+        return {row: [[99.0, 1]] + [[self.seconds[row], 0]] * count for row in rows}
+
+    def close(self):
+        pass
+
+
+class Coordinator(unittest.TestCase):
+    def play(self):
+        with tempfile.TemporaryDirectory() as directory:
+            options = types.SimpleNamespace(work=directory, seconds=0, min_rounds=6, turn_seconds=0.3, threads=2)
+            match = bench.Match(options, "minilm-l6", 1, 128)
+        match.peers = [FakePeer("fusetune", {"found": 1e-3, "unfused": 1.1e-3, "gemms": 0.9e-3, "floor": 0.8e-3}),
+                       FakePeer("torch-eager", {"torch-eager": 3e-3}), FakePeer("onnxruntime", {"onnxruntime": 2e-3})]
+        match.left_out["onednn"] = "not installed"
+        return match.result(*match.play())
+
+    def test_ratios_and_disturbed_samples(self):
+        result = self.play()
+        self.assertEqual(result["rounds"], 6)
+        self.assertEqual(result["disturbed_samples"], 36)
+        self.assertAlmostEqual(result["rows"]["unfused"]["vs_found"]["ratio"], 1.1)
+        self.assertAlmostEqual(result["rows"]["found"]["vs_floor"]["ratio"], 1.25)
+        self.assertAlmostEqual(result["rows"]["found"]["median_us"], 1000)
+        json.dumps(result)
+
+    def test_report(self):
+        result = self.play()
+        self.assertEqual(report.best_peer(result), "onnxruntime")  # bounds and own rows are no peers
+        text = report.table(result) + report.summary([result, result], {"cpu": "some CPU"})
+        for expected in ("minilm-l6 (1,128)", "best peer: ONNX Runtime, 2.000x", "left out: onednn: not installed",
+                         "gain over unfused                            1.100x", "cpu: some CPU"):  # fmt: skip
+            self.assertIn(expected, text)
 
 
 class FoundPlan(unittest.TestCase):

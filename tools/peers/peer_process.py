@@ -36,13 +36,16 @@ class PeerProcess:
         return self._ask(f"sample {','.join(rows)} {warm} {count}", timeout)
 
     def close(self):
-        if self._process.poll() is None:
-            try:
-                self._process.stdin.close()
-                self._process.wait(5)
-            except (OSError, subprocess.TimeoutExpired):
-                self._process.kill()
-                self._process.wait()
+        try:
+            self._process.stdin.close()
+        except OSError:
+            pass  # it is gone already
+        try:
+            self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
 
     def running_threads(self):
         """Threads that want a CPU right now; 0 once its pools have stopped spinning."""

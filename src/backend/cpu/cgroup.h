@@ -10,7 +10,7 @@ namespace fusetune::backend::cpu {
 
 /// What the control groups of this process allow; nothing where they do not limit it.
 struct CgroupLimits {
-  std::optional<double> cpus;                // CPU seconds per second, e.g. 1.5
+  std::optional<double> cpus;  // CPU seconds per second, e.g. 1.5
   std::optional<std::int64_t> memory_bytes;
 };
 

@@ -33,7 +33,8 @@ std::optional<std::string> resolve(const std::string& name) {
     return fs::absolute(name).lexically_normal().string();
   }
   const char* variable = std::getenv("PATH");
-  for (const std::string& directory : base::split(variable ? variable : "/usr/local/bin:/usr/bin:/bin", ':')) {
+  for (const std::string& directory :
+       base::split(variable ? variable : "/usr/local/bin:/usr/bin:/bin", ':')) {
     const fs::path candidate = fs::absolute(directory.empty() ? "." : directory) / name;
     if (is_executable_file(candidate)) return candidate.lexically_normal().string();
   }
@@ -43,7 +44,8 @@ std::optional<std::string> resolve(const std::string& name) {
 /// Output of a short question to a program, trimmed; nothing when it fails or cannot be started.
 std::optional<std::string> ask(const std::vector<std::string>& argv) {
   try {
-    const base::ProcessResult result = base::run_process(argv, {.timeout_seconds = kProbeSeconds, .memory_limit_bytes = 0, .input = {}});
+    const base::ProcessResult result =
+        base::run_process(argv, {.timeout_seconds = kProbeSeconds, .memory_limit_bytes = 0, .input = {}});
     if (result.exit_code != 0) return std::nullopt;
     return std::string(base::trim(result.output));
   } catch (const base::EnvironmentError&) {
@@ -106,7 +108,8 @@ std::vector<std::string> candidate_names() {
 }
 
 constexpr const char* kInstallHint =
-    "install GCC or Clang (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++) or name one with --cxx";
+    "install GCC or Clang (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++) or name one with "
+    "--cxx";
 
 }  // namespace
 
@@ -123,7 +126,8 @@ Compiler find_compiler(const std::string& requested) {
     if (trial.compiler) return *trial.compiler;
     tried += (tried.empty() ? "" : "; ") + trial.reason;
   }
-  throw base::EnvironmentError("cannot compile kernels: no C++ compiler found (" + tried + "); " + kInstallHint);
+  throw base::EnvironmentError("cannot compile kernels: no C++ compiler found (" + tried + "); " +
+                               kInstallHint);
 }
 
 std::string find_linker(const Compiler& compiler) {
@@ -149,7 +153,9 @@ std::vector<std::string> compile_flags(const Compiler& compiler, lower::Isa isa)
     flags.emplace_back("-fno-gnu-unique");
   }
 #if defined(__x86_64__)
-  const auto add = [&flags](std::initializer_list<const char*> more) { flags.insert(flags.end(), more.begin(), more.end()); };
+  const auto add = [&flags](std::initializer_list<const char*> more) {
+    flags.insert(flags.end(), more.begin(), more.end());
+  };
   if (isa != lower::Isa::generic) add({"-mavx2", "-mfma", "-mf16c", "-mbmi", "-mbmi2", "-mpopcnt"});
   if (isa == lower::Isa::avx512) {
     add({"-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512cd", "-mprefer-vector-width=512"});

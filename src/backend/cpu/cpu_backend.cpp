@@ -16,7 +16,9 @@
 namespace fusetune::backend::cpu {
 namespace {
 
-std::string in_kib(std::int64_t bytes) { return bytes > 0 ? std::to_string(bytes >> 10) + " KiB" : "unknown"; }
+std::string in_kib(std::int64_t bytes) {
+  return bytes > 0 ? std::to_string(bytes >> 10) + " KiB" : "unknown";
+}
 
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
@@ -63,7 +65,8 @@ std::optional<Compiler> check_compiler(const std::string& requested, std::vector
     }
     return compiler;
   } catch (const base::EnvironmentError& error) {
-    checks.push_back({"C++ compiler", Check::Status::missing, error.what(), "install g++, or name one with --cxx"});
+    checks.push_back(
+        {"C++ compiler", Check::Status::missing, error.what(), "install g++, or name one with --cxx"});
     return std::nullopt;
   }
 }
@@ -88,7 +91,8 @@ extern "C" void ft_doctor_trial(const ft_args* args, int thread, int threads, ft
 /// Compiles, loads and runs a kernel on two threads, as a search would.
 Check check_trial(const Compiler& compiler, lower::Isa isa) {
   const std::string what = "compile, load and run a kernel";
-  const std::string remedy = "see the message; --cxx names another compiler, TMPDIR another place for its files";
+  const std::string remedy =
+      "see the message; --cxx names another compiler, TMPDIR another place for its files";
   try {
     const codegen::KernelSource source = trial_kernel();
     KernelCompiler kernel_compiler(compiler, isa, CompileOptions());
@@ -106,7 +110,8 @@ Check check_trial(const Compiler& compiler, lower::Isa isa) {
     for (std::size_t i = 0; i < in.size(); ++i) {
       if (out[i] != 2 * in[i]) return {what, Check::Status::missing, "the kernel's result is wrong", remedy};
     }
-    return {what, Check::Status::ok,
+    return {what,
+            Check::Status::ok,
             std::string(lower::name(isa)) + ", compiled in " +
                 base::format_fixed(result.kernel.compile_seconds * 1e3, 0) + " ms",
             {}};

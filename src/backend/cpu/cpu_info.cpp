@@ -24,9 +24,9 @@ namespace {
 
 /// Features worth reporting, spelled as Linux spells them in /proc/cpuinfo.
 constexpr std::array<std::string_view, 19> kReported = {
-    "avx2",     "fma",      "f16c",        "bmi1",        "bmi2",        "popcnt",   "avx512f",
-    "avx512bw", "avx512dq", "avx512vl",    "avx512cd",    "avx512_bf16", "avx_vnni", "avx512_fp16",
-    "amx_tile", "amx_bf16", "amx_int8",    "asimd",       "sve"};
+    "avx2",     "fma",      "f16c",     "bmi1",     "bmi2",        "popcnt",   "avx512f",
+    "avx512bw", "avx512dq", "avx512vl", "avx512cd", "avx512_bf16", "avx_vnni", "avx512_fp16",
+    "amx_tile", "amx_bf16", "amx_int8", "asimd",    "sve"};
 
 std::string read_text(const char* path) {
   std::ifstream file(path);

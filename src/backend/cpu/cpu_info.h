@@ -10,13 +10,13 @@
 namespace fusetune::backend::cpu {
 
 struct CpuInfo {
-  std::string model;              // "AMD EPYC 7R13" or the architecture where unknown
+  std::string model;                  // "AMD EPYC 7R13" or the architecture where unknown
   std::vector<std::string> features;  // of those fusetune cares about: avx2 fma f16c avx512f amx-bf16 ...
   lower::Isa best_isa = lower::Isa::generic;
-  int cpus = 1;                   // CPUs this process may run on (affinity, cgroup)
-  std::int64_t l1_bytes = 0;      // data cache of one core
+  int cpus = 1;               // CPUs this process may run on (affinity, cgroup)
+  std::int64_t l1_bytes = 0;  // data cache of one core
   std::int64_t l2_bytes = 0;
-  std::int64_t l3_bytes = 0;      // shared
+  std::int64_t l3_bytes = 0;  // shared
   std::int64_t memory_bytes = 0;
 };
 

@@ -24,15 +24,17 @@ using codegen::KernelSource;
 using codegen::PanelLayout;
 
 constexpr std::int64_t kFloat = sizeof(float);
-constexpr std::int64_t kParameterMultiple = 64;  // floats; the ABI's padding
-constexpr std::int64_t kScratchGap = 4096 + 320; // guard between two threads' scratch, no multiple of a page
-constexpr int kMostCopies = 1024;                // enough rotation for weights of a few KiB, whatever is asked
-constexpr std::int64_t kMemoryShare = 8;         // copies for one launch sequence take at most 1/8 of the memory
+constexpr std::int64_t kParameterMultiple = 64;   // floats; the ABI's padding
+constexpr std::int64_t kScratchGap = 4096 + 320;  // guard between two threads' scratch, no multiple of a page
+constexpr int kMostCopies = 1024;         // enough rotation for weights of a few KiB, whatever is asked
+constexpr std::int64_t kMemoryShare = 8;  // copies for one launch sequence take at most 1/8 of the memory
 
 constexpr std::array<Weight, block::kWeightCount> kWeights = {Weight::w_qkv, Weight::w_out, Weight::w_ffn1,
                                                               Weight::w_ffn2};
 
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 /// A weight as kernels read it. Copy 0 is packed, the others are its copies.
 struct PackedWeight {
@@ -63,9 +65,12 @@ void fill_with_nan(float* values, std::int64_t count) {
 
 std::string describe(const std::string& name, GuardedBuffer::Damage damage) {
   switch (damage) {
-    case GuardedBuffer::Damage::before: return name + " (before its start)";
-    case GuardedBuffer::Damage::after: return name + " (after its end)";
-    default: return name + " (on both sides)";
+    case GuardedBuffer::Damage::before:
+      return name + " (before its start)";
+    case GuardedBuffer::Damage::after:
+      return name + " (after its end)";
+    default:
+      return name + " (on both sides)";
   }
 }
 
@@ -107,7 +112,8 @@ class DeviceMask {
 }  // namespace
 
 struct DeviceBlock::Impl {
-  Impl(const block::Problem& the_problem, const block::Mask& the_mask, const block::BlockData& data, int thread_count);
+  Impl(const block::Problem& the_problem, const block::Mask& the_mask, const block::BlockData& data,
+       int thread_count);
 
   GuardedBuffer& tensor_buffer(Tensor tensor);
   PackedWeight& packed(const PackedKey& key);
@@ -138,8 +144,8 @@ struct DeviceBlock::Impl {
   std::map<ArgumentKey, ft_args> arguments;  // node-based: pointers stay valid
 };
 
-DeviceBlock::Impl::Impl(const block::Problem& the_problem, const block::Mask& the_mask, const block::BlockData& data,
-                        int thread_count)
+DeviceBlock::Impl::Impl(const block::Problem& the_problem, const block::Mask& the_mask,
+                        const block::BlockData& data, int thread_count)
     : problem(the_problem), mask(the_mask), threads(thread_count), weights(data.weights) {
   if (problem.dtype != block::Dtype::f32) {
     throw base::UsageError("the cpu backend of this version runs dtype f32, not " +
@@ -155,8 +161,8 @@ DeviceBlock::Impl::Impl(const block::Problem& the_problem, const block::Mask& th
   }
   const GuardedBuffer& hidden = tensor_buffer(Tensor::hidden);
   if (data.hidden.size() * sizeof(float) != hidden.bytes()) {
-    throw base::InternalError("the block's input has " + std::to_string(data.hidden.size()) + " elements, its shape " +
-                              std::to_string(hidden.bytes() / sizeof(float)));
+    throw base::InternalError("the block's input has " + std::to_string(data.hidden.size()) +
+                              " elements, its shape " + std::to_string(hidden.bytes() / sizeof(float)));
   }
   std::copy(data.hidden.begin(), data.hidden.end(), hidden.floats());
 }
@@ -184,7 +190,8 @@ PackedWeight& DeviceBlock::Impl::packed(const PackedKey& key) {
     const auto [k, n] = problem.shape(key.first);
     GuardedBuffer buffer(static_cast<std::size_t>(packed_bytes(key)), 0,
                          "packed weight " + std::string(block::name(key.first)));
-    codegen::pack_weight(weights[static_cast<std::size_t>(key.first)].data(), k, n, key.second, buffer.floats());
+    codegen::pack_weight(weights[static_cast<std::size_t>(key.first)].data(), k, n, key.second,
+                         buffer.floats());
     weight.copies.push_back(std::move(buffer));
   }
   return weight;
@@ -194,7 +201,8 @@ void DeviceBlock::Impl::grow(const PackedKey& key, PackedWeight& weight, int cop
   const std::int64_t bytes = packed_bytes(key);
   while (static_cast<int>(weight.copies.size()) < copies) {
     make_room(weight, bytes);
-    GuardedBuffer buffer(static_cast<std::size_t>(bytes), 0, "copy of weight " + std::string(block::name(key.first)));
+    GuardedBuffer buffer(static_cast<std::size_t>(bytes), 0,
+                         "copy of weight " + std::string(block::name(key.first)));
     std::memcpy(buffer.data(), weight.copies.front().data(), buffer.bytes());
     weight.copies.push_back(std::move(buffer));
     copied_bytes += bytes;
@@ -214,7 +222,8 @@ void DeviceBlock::Impl::make_room(const PackedWeight& keep, std::int64_t bytes) 
     PackedWeight& weight = oldest->second;
     const auto index = static_cast<std::size_t>(oldest->first.first);
     for (auto& [argument_key, args] : arguments) {
-      if (argument_key.layouts[index] == oldest->first.second) args.weight[index] = weight.copies.front().data();
+      if (argument_key.layouts[index] == oldest->first.second)
+        args.weight[index] = weight.copies.front().data();
     }
     copied_bytes -= static_cast<std::int64_t>(weight.copies.size() - 1) * packed_bytes(oldest->first);
     weight.copies.erase(weight.copies.begin() + 1, weight.copies.end());
@@ -314,7 +323,8 @@ void DeviceBlock::write(Tensor tensor, std::span<const double> values) {
                               std::to_string(buffer.bytes() / sizeof(float)) + " elements and was given " +
                               std::to_string(values.size()));
   }
-  std::transform(values.begin(), values.end(), buffer.floats(), [](double value) { return static_cast<float>(value); });
+  std::transform(values.begin(), values.end(), buffer.floats(),
+                 [](double value) { return static_cast<float>(value); });
 }
 
 void DeviceBlock::poison(Tensor tensor) {
@@ -338,13 +348,16 @@ std::string DeviceBlock::check_guards() const {
   return damaged;
 }
 
-void DeviceBlock::set_rotation_bytes(std::int64_t bytes) { impl_->rotation_bytes = std::max<std::int64_t>(0, bytes); }
+void DeviceBlock::set_rotation_bytes(std::int64_t bytes) {
+  impl_->rotation_bytes = std::max<std::int64_t>(0, bytes);
+}
 
 namespace {
 
 void add_weights(const KernelSource& kernel, std::set<PackedKey>& weights) {
   for (const Weight weight : kWeights) {
-    if (const auto& layout = kernel.layouts[static_cast<std::size_t>(weight)]) weights.insert({weight, *layout});
+    if (const auto& layout = kernel.layouts[static_cast<std::size_t>(weight)])
+      weights.insert({weight, *layout});
   }
 }
 

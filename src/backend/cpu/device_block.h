@@ -22,7 +22,8 @@ class DeviceBlock {
   /// `threads`: how many threads kernels are called with. `data` is copied; `hidden` starts with its input,
   /// every other tensor with NaN. Throws base::UsageError for a dtype other than f32, which is all that this
   /// version's CPU kernels run, and base::EnvironmentError when memory is short.
-  DeviceBlock(const block::Problem& problem, const block::Mask& mask, const block::BlockData& data, int threads);
+  DeviceBlock(const block::Problem& problem, const block::Mask& mask, const block::BlockData& data,
+              int threads);
   ~DeviceBlock();
   DeviceBlock(DeviceBlock&&) noexcept;
   DeviceBlock& operator=(DeviceBlock&&) noexcept;
@@ -32,10 +33,10 @@ class DeviceBlock {
   std::span<const float> tensor_view(block::Tensor tensor) const;
   /// `values` in the tensor's shape, converted to the dtype. Throws base::InternalError for another length.
   void write(block::Tensor tensor, std::span<const double> values);
-  void poison(block::Tensor tensor);                                 // NaN everywhere
+  void poison(block::Tensor tensor);  // NaN everywhere
   /// Empty when all guard bytes are intact; else the buffers whose guards were overwritten, by name and side:
-  /// "norm1 (after its end), scratch (after its end)". They are whole again afterwards, so that the next kernel
-  /// is not blamed.
+  /// "norm1 (after its end), scratch (after its end)". They are whole again afterwards, so that the next
+  /// kernel is not blamed.
   std::string check_guards() const;
 
   /// Rotating weight copies: total bytes all copies of the weights of a launch sequence should span, so that
@@ -46,8 +47,8 @@ class DeviceBlock {
   /// Arguments of `kernel` using weight copy number `copy` (modulo the copies there are). Packs weights and
   /// grows scratch as needed (untimed); the pointer stays valid for the block's life. Tensors that the kernel
   /// does not declare are null. Copies that other kernels used least recently may be dropped to make room:
-  /// their arguments then point to copy 0 until they are asked for again, so ask for all arguments of a launch
-  /// sequence before timing it.
+  /// their arguments then point to copy 0 until they are asked for again, so ask for all arguments of a
+  /// launch sequence before timing it.
   const ft_args* arguments(const LoadedKernel& kernel, int copy = 0);
   /// Number of distinct copies arguments() can give for this sequence of kernels.
   int copies(std::span<const LoadedKernel* const> kernels) const;

@@ -16,10 +16,11 @@ namespace {
 
 constexpr std::size_t kGuard = 4096;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kStaggerStep = 320;   // five cache lines
-constexpr unsigned kStaggerPlaces = 12;     // within one page of 4 KiB
+constexpr std::size_t kStaggerStep = 320;  // five cache lines
+constexpr unsigned kStaggerPlaces = 12;    // within one page of 4 KiB
 
-/// As a float -2.7e-5, as bytes irregular: neither zero nor NaN nor anything that a kernel stores over and over.
+/// As a float -2.7e-5, as bytes irregular: neither zero nor NaN nor anything that a kernel stores over and
+/// over.
 constexpr std::array<unsigned char, 4> kPattern = {0xE3, 0x5C, 0xE3, 0xB7};
 
 std::byte* round_up(std::byte* pointer, std::size_t alignment) {
@@ -41,7 +42,8 @@ bool guard_intact(const std::byte* begin, std::size_t bytes) {
   return true;
 }
 
-GuardedBuffer::GuardedBuffer(std::size_t bytes, unsigned stagger, const std::string& purpose) : bytes_(bytes) {
+GuardedBuffer::GuardedBuffer(std::size_t bytes, unsigned stagger, const std::string& purpose)
+    : bytes_(bytes) {
   const bool huge = bytes >= kHugePage;
   const std::size_t alignment = huge ? kHugePage : 64;
   const std::size_t offset = kStaggerStep * (stagger % kStaggerPlaces);

@@ -7,13 +7,14 @@
 
 namespace fusetune::backend::cpu {
 
-/// `bytes` bytes between two guards of 4 KiB each, filled with a pattern that no computation writes. The upper
-/// guard begins at the very byte after the last. The start is 64-byte aligned; its place within a page varies with
-/// `stagger`, so that streams over several buffers do not compete for the same cache sets. Large buffers ask for
-/// huge pages. Fresh memory is zero.
+/// `bytes` bytes between two guards of 4 KiB each, filled with a pattern that no computation writes. The
+/// upper guard begins at the very byte after the last. The start is 64-byte aligned; its place within a page
+/// varies with `stagger`, so that streams over several buffers do not compete for the same cache sets. Large
+/// buffers ask for huge pages. Fresh memory is zero.
 class GuardedBuffer {
  public:
-  /// `purpose` names the buffer in errors: "tensor scores". Throws base::EnvironmentError when memory is short.
+  /// `purpose` names the buffer in errors: "tensor scores". Throws base::EnvironmentError when memory is
+  /// short.
   GuardedBuffer(std::size_t bytes, unsigned stagger, const std::string& purpose);
   ~GuardedBuffer();
   GuardedBuffer(GuardedBuffer&& other) noexcept;

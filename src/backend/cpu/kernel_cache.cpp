@@ -84,7 +84,8 @@ void KernelCache::fall_back(const std::string& reason) {
 
 std::optional<fs::path> KernelCache::find(const std::string& key) {
   const std::lock_guard lock(mutex_);
-  if (const auto known = linked_.find(key); known != linked_.end() && intact(known->second)) return known->second;
+  if (const auto known = linked_.find(key); known != linked_.end() && intact(known->second))
+    return known->second;
   if (readable_.empty()) return std::nullopt;
   std::error_code error;
   const fs::path target = fs::read_symlink(readable_ / kKernels / key, error);

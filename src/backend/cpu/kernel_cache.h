@@ -19,8 +19,8 @@ namespace fusetune::backend::cpu {
 ///     kernels/<key>                        symbolic link to the library that holds the kernel of that key
 ///     failed/<symbol>.cpp                  sources that did not compile, for the person who looks into it
 ///
-/// A key covers everything that decides the machine code (see KernelCompiler). A library that was truncated or
-/// overwritten no longer matches its name and counts as absent. Everything appears by rename.
+/// A key covers everything that decides the machine code (see KernelCompiler). A library that was truncated
+/// or overwritten no longer matches its name and counts as absent. Everything appears by rename.
 ///
 /// Where the directory cannot be written, new files go to a temporary directory that lives as long as this
 /// object, and the reason is noted once per process; kernels that are already in it are still found.
@@ -32,7 +32,8 @@ class KernelCache {
 
   /// The intact library that holds the kernel of `key`.
   std::optional<std::filesystem::path> find(const std::string& key);
-  /// Stores a library's bytes and returns its path. Throws base::EnvironmentError when it can be written nowhere.
+  /// Stores a library's bytes and returns its path. Throws base::EnvironmentError when it can be written
+  /// nowhere.
   std::filesystem::path store_library(std::string_view content);
   /// Records that `library` (from store_library) holds the kernel of `key`.
   void link_kernel(const std::string& key, const std::filesystem::path& library);

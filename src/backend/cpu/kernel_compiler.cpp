@@ -32,8 +32,9 @@ constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 constexpr std::string_view kCacheFormat = "cpu-kernel-1";
 
 std::string quote_for_shell(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                             "0123456789_+-=./,:@") == std::string::npos;
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789_+-=./,:@") == std::string::npos;
   if (plain) return word;
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -42,7 +43,10 @@ std::string quote_for_shell(const std::string& word) {
 
 std::string join_command(const std::vector<std::string>& argv) {
   std::string line;
-  for (const std::string& word : argv) line += (line.empty() ? "" : " ") + quote_for_shell(word);
+  for (const std::string& word : argv) {
+    if (!line.empty()) line += ' ';
+    line += quote_for_shell(word);
+  }
   return line;
 }
 
@@ -122,8 +126,9 @@ struct CompilerState {
 };
 
 void CompilerState::find_support_library() {
-  const base::ProcessResult answer = base::run_process({compiler.path, "-print-libgcc-file-name"},
-                                                       {.timeout_seconds = 20, .memory_limit_bytes = 0, .input = {}});
+  const base::ProcessResult answer =
+      base::run_process({compiler.path, "-print-libgcc-file-name"},
+                        {.timeout_seconds = 20, .memory_limit_bytes = 0, .input = {}});
   const std::string path(base::trim(answer.output));
   std::error_code ignored;
   if (answer.exit_code == 0 && fs::is_regular_file(path, ignored)) support_library = path;
@@ -138,12 +143,13 @@ std::string CompilerState::key(const KernelSource& kernel) const {
   return hasher.hex();
 }
 
-std::vector<std::string> CompilerState::compile_command(const fs::path& source, const fs::path& object) const {
+std::vector<std::string> CompilerState::compile_command(const fs::path& source,
+                                                        const fs::path& object) const {
   std::vector<std::string> argv = {compiler.path};
   argv.insert(argv.end(), flags.begin(), flags.end());
   // -pipe: no temporary files of the compiler's own that a timeout would leave behind.
-  for (const std::string& word : {std::string("-pipe"), std::string("-c"), source.string(), std::string("-o"),
-                                  object.string()}) {
+  for (const std::string& word :
+       {std::string("-pipe"), std::string("-c"), source.string(), std::string("-o"), object.string()}) {
     argv.push_back(word);
   }
   return argv;
@@ -151,10 +157,11 @@ std::vector<std::string> CompilerState::compile_command(const fs::path& source, 
 
 /// Links with `ld`, and through the compiler's driver where that does not work (cross prefixes, wrappers).
 base::ProcessResult CompilerState::link(const fs::path& object, const fs::path& library) {
-  const base::ProcessOptions limits{.timeout_seconds = options.timeout_seconds, .memory_limit_bytes = 0, .input = {}};
+  const base::ProcessOptions limits{
+      .timeout_seconds = options.timeout_seconds, .memory_limit_bytes = 0, .input = {}};
   if (!linker.empty() && linker_works) {
-    std::vector<std::string> argv = {linker, "-shared", "-Bsymbolic", "-z", "now", "-z", "noexecstack",
-                                     "-o", library.string(), object.string()};
+    std::vector<std::string> argv = {linker,        "-shared", "-Bsymbolic",     "-z",           "now", "-z",
+                                     "noexecstack", "-o",      library.string(), object.string()};
     if (!support_library.empty()) argv.push_back(support_library);
     base::ProcessResult result = base::run_process(argv, limits);
     if (result.exit_code == 0) return result;
@@ -174,8 +181,8 @@ class UnitDirectory {
     std::error_code error;
     fs::create_directories(path_, error);
     if (error) {
-      throw base::EnvironmentError("cannot create '" + path_.string() + "' to compile in: " + error.message() +
-                                   "; set TMPDIR to a directory with free space");
+      throw base::EnvironmentError("cannot create '" + path_.string() + "' to compile in: " +
+                                   error.message() + "; set TMPDIR to a directory with free space");
     }
   }
   ~UnitDirectory() {
@@ -195,7 +202,8 @@ void write_source(const fs::path& path, const std::string& text) {
   file << text;
   file.close();
   if (!file) {
-    throw base::EnvironmentError("cannot write '" + path.string() + "' to compile it; is the disk full? Set TMPDIR "
+    throw base::EnvironmentError("cannot write '" + path.string() +
+                                 "' to compile it; is the disk full? Set TMPDIR "
                                  "to a directory with free space");
   }
 }
@@ -218,8 +226,8 @@ class CompileBatch {
   void compile_unit(const Unit& unit);
   void succeed(const Unit& unit, const fs::path& library, double seconds);
   void retry_singly(const Unit& unit);
-  void fail(std::size_t index, const base::ProcessResult& process, const std::string& text, const fs::path& source,
-            const std::vector<std::string>& command);
+  void fail(std::size_t index, const base::ProcessResult& process, const std::string& text,
+            const fs::path& source, const std::vector<std::string>& command);
   void finish(std::size_t index, CompileResult result);
   void wait_and_report(const std::function<void(int, int)>& progress);
   void stop();
@@ -343,7 +351,8 @@ void CompileBatch::compile_unit(const Unit& unit) {
   const std::string text = codegen::translation_unit(members);
 
   const UnitDirectory directory(compiler_.work.path() / ("unit" + std::to_string(compiler_.unit_counter++)));
-  const fs::path source = directory / "kernels.cpp", object = directory / "kernels.o", library = directory / "kernels.so";
+  const fs::path source = directory / "kernels.cpp", object = directory / "kernels.o",
+                 library = directory / "kernels.so";
   write_source(source, text);
   const std::vector<std::string> command = compiler_.compile_command(source, object);
   base::ProcessResult process =
@@ -371,7 +380,8 @@ void CompileBatch::succeed(const Unit& unit, const fs::path& library, double sec
   }
 }
 
-/// One of the kernels fails, or takes all the time or memory: each gets its own call, so that it costs itself only.
+/// One of the kernels fails, or takes all the time or memory: each gets its own call, so that it costs itself
+/// only.
 void CompileBatch::retry_singly(const Unit& unit) {
   const std::lock_guard lock(mutex_);
   if (error_ || stopping_) return;
@@ -387,12 +397,14 @@ void CompileBatch::fail(std::size_t index, const base::ProcessResult& process, c
 
   CompileResult result;
   result.status = status_of(process);
-  result.log = "compiling " + kernel.variant.to_string() + " (" + kernel.symbol + ") with " + compiler_.compiler.path +
-               " " + compiler_.compiler.version + " " + describe_end(process, compiler_.options) + "\n";
+  result.log = "compiling " + kernel.variant.to_string() + " (" + kernel.symbol + ") with " +
+               compiler_.compiler.path + " " + compiler_.compiler.version + " " +
+               describe_end(process, compiler_.options) + "\n";
   result.log += saved.empty() ? "the source could not be saved\n" : "source saved in " + place + "\n";
   std::vector<std::string> repeat = command;
   repeat.back() = "/dev/null";  // the object file
-  result.log += "repeat with: " + replace_all(join_command(repeat), source.string(), quote_for_shell(place)) + "\n";
+  result.log +=
+      "repeat with: " + replace_all(join_command(repeat), source.string(), quote_for_shell(place)) + "\n";
   result.log += replace_all(process.output, source.string(), place);
   finish(index, std::move(result));
 }

@@ -42,16 +42,16 @@ struct CompiledKernel {
 struct CompileResult {
   enum class Status { ok, failed, timeout, resource_limit };
   Status status = Status::ok;
-  CompiledKernel kernel;   // ok only
-  std::string log;         // the compiler's whole output and where the source was saved; empty for ok
+  CompiledKernel kernel;  // ok only
+  std::string log;        // the compiler's whole output and where the source was saved; empty for ok
 };
 
 struct CompileOptions {
-  int jobs = 0;                       // 0: CPUs, limited by memory
-  double timeout_seconds = 120;       // per compiler call
-  int kernels_per_unit = 8;           // candidates per translation unit
+  int jobs = 0;                           // 0: CPUs, limited by memory
+  double timeout_seconds = 120;           // per compiler call
+  int kernels_per_unit = 8;               // candidates per translation unit
   std::filesystem::path cache_directory;  // empty: uncached (a temporary directory)
-  std::int64_t memory_limit_bytes = 0;    // address space of one compiler process; 0: from the machine's memory
+  std::int64_t memory_limit_bytes = 0;  // address space of one compiler process; 0: from the machine's memory
 };
 
 class KernelCompiler {

@@ -26,9 +26,10 @@ namespace fs = std::filesystem;
 
 /// One dlopened copy of a library.
 ///
-/// dlopen() returns what is already loaded when the name, or device and inode, are the same, so a library that
-/// was rebuilt under its path would come back as the old one. The bytes therefore get a name and an inode of
-/// their own: a memory file, whose descriptor stays open so that /proc/self/fd/N names nothing else meanwhile.
+/// dlopen() returns what is already loaded when the name, or device and inode, are the same, so a library
+/// that was rebuilt under its path would come back as the old one. The bytes therefore get a name and an
+/// inode of their own: a memory file, whose descriptor stays open so that /proc/self/fd/N names nothing else
+/// meanwhile.
 class Library {
  public:
   Library(const fs::path& path, const std::string& bytes) {
@@ -77,7 +78,8 @@ class Library {
 /// The cache names a library by the hash of its content: a name of 32 hexadecimal digits is a promise.
 bool breaks_promise(const fs::path& path, const std::string& hash) {
   const std::string stem = path.stem().string();
-  const bool is_hash = stem.size() == hash.size() && stem.find_first_not_of("0123456789abcdef") == std::string::npos;
+  const bool is_hash =
+      stem.size() == hash.size() && stem.find_first_not_of("0123456789abcdef") == std::string::npos;
   return is_hash && stem != hash;
 }
 

@@ -12,8 +12,9 @@ namespace fusetune::backend::cpu {
 /// last of them. Thread-safe to construct and destroy.
 class LoadedKernel {
  public:
-  /// Loads a private copy of the library's bytes as they are now, never the old code of a rebuilt path. Throws
-  /// base::EnvironmentError when the library is missing, damaged, needs what is not there, or lacks the kernel.
+  /// Loads a private copy of the library's bytes as they are now, never the old code of a rebuilt path.
+  /// Throws base::EnvironmentError when the library is missing, damaged, needs what is not there, or lacks
+  /// the kernel.
   explicit LoadedKernel(const CompiledKernel& kernel);
   ~LoadedKernel();
   LoadedKernel(LoadedKernel&&) noexcept;

@@ -103,8 +103,9 @@ struct Runner::Impl {
       for (int thread = 1; thread < threads; ++thread) workers.emplace_back([this, thread] { work(thread); });
     } catch (const std::system_error& error) {
       end_workers();
-      throw base::EnvironmentError("cannot start " + std::to_string(threads) + " threads to run kernels: " +
-                                   error.what() + "; use fewer with --threads, or raise the limit (ulimit -u)");
+      throw base::EnvironmentError("cannot start " + std::to_string(threads) +
+                                   " threads to run kernels: " + error.what() +
+                                   "; use fewer with --threads, or raise the limit (ulimit -u)");
     }
   }
   ~Impl() { end_workers(); }
@@ -193,7 +194,8 @@ double Runner::Impl::run(std::span<const Launch> job) {
 }
 
 Runner::Runner(int threads) {
-  if (threads < 1) throw base::InternalError("a runner needs at least one thread, not " + std::to_string(threads));
+  if (threads < 1)
+    throw base::InternalError("a runner needs at least one thread, not " + std::to_string(threads));
   impl_ = std::make_unique<Impl>(threads);
 }
 
