@@ -27,8 +27,8 @@ typedef struct ft_args {
   const void* weight[4];      // packed in the layout the kernel declares
   const float* parameter[8];  // 64-byte aligned, zero-padded to a multiple of 64 floats
   ft_mask mask;
-  char* scratch;              // [threads][scratch_stride], 64-byte aligned
-  long scratch_stride;        // bytes; at least what the kernel declares
+  char* scratch;        // [threads][scratch_stride], 64-byte aligned
+  long scratch_stride;  // bytes; at least what the kernel declares
 } ft_args;
 
 /// Central sense barrier for the threads of one kernel. Zero-initialise once.

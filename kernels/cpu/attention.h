@@ -204,7 +204,8 @@ FT_NOINLINE void online_softmax_step(OnlineScratch s, long ld, long rows, long c
       const vec v = load(x + j);
       top = select(v > top, v, top);
     }
-    const float old = first ? -kInfinity : s.peaks[r], here = max_of_lanes(top), peak = here > old ? here : old;
+    const float old = first ? -kInfinity : s.peaks[r], here = max_of_lanes(top),
+                peak = here > old ? here : old;
     if (first) s.sums[r] = 0;
     s.peaks[r] = peak;
     if (peak == -kInfinity) {

@@ -27,7 +27,9 @@ FT_INLINE void multiply_step(vec (&acc)[Rows][Vectors], const float* a, long lda
 /// over as many. Fetching it during the first tile alone fills the miss buffers that tile's own loads need:
 /// 72-76 GFLOP/s instead of 88 of a peak of 94 on a Zen 3 core.
 template <int Vectors>
-constexpr long kStepsPerLine = Vectors * kLanes >= 48 ? 1 : Vectors * kLanes >= 32 ? 2 : 4;
+constexpr long kStepsPerLine = Vectors* kLanes >= 48   ? 1
+                               : Vectors* kLanes >= 32 ? 2
+                                                       : 4;
 
 /// One register tile. `a`: Rows rows, stride lda. Adds to c where `accumulate`, else overwrites.
 /// Prefetches k / kStepsPerLine lines from `next` on where Prefetch.
@@ -53,7 +55,8 @@ FT_INLINE void multiply_tile(const float* a, long lda, const float* panel, long 
       next += 64;
     }
 #pragma GCC unroll 4
-    for (long q = 0; q < steps; ++q) multiply_step<Rows, Vectors>(acc, a + p + q, lda, panel + (p + q) * Vectors * kLanes);
+    for (long q = 0; q < steps; ++q)
+      multiply_step<Rows, Vectors>(acc, a + p + q, lda, panel + (p + q) * Vectors * kLanes);
   }
   for (; p < k; ++p) multiply_step<Rows, Vectors>(acc, a + p, lda, panel + p * Vectors * kLanes);
 #pragma GCC unroll 16
@@ -114,8 +117,8 @@ FT_INLINE void gemm_panel(Rows a, PackedWeight w, long p, bool more, long k_chun
     const long depth = min(k_chunk, k_end - k);
     const float* following = more ? panel + (w.k + w.k_begin) * width : nullptr;
     const float* next = k + depth < k_end ? panel + (k + depth) * width : following;
-    multiply_rows<TileRows, Vectors>(a.data + (k - w.k_begin), a.ld, a.count, panel + k * width, depth, c, ldc,
-                                     accumulate || k > w.k_begin, next);
+    multiply_rows<TileRows, Vectors>(a.data + (k - w.k_begin), a.ld, a.count, panel + k * width, depth, c,
+                                     ldc, accumulate || k > w.k_begin, next);
   }
 }
 

@@ -57,7 +57,8 @@ FT_NOINLINE void layernorm_rows(Rows x, long n, const float* gamma, const float*
 }
 
 /// Rows of `output` that belong to padding are exactly zero, whatever was computed for them.
-FT_INLINE void zero_padded_rows(const ft_mask& mask, long S, long row0, long rows, long n, float* y, long ldy) {
+FT_INLINE void zero_padded_rows(const ft_mask& mask, long S, long row0, long rows, long n, float* y,
+                                long ldy) {
   if (!mask.length) return;
   for (long r = 0; r < rows; ++r)
     if ((row0 + r) % S >= mask.length[(row0 + r) / S]) __builtin_memset(y + r * ldy, 0, n * sizeof(float));

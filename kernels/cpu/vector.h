@@ -16,7 +16,8 @@ typedef float vec_unaligned __attribute__((vector_size(kLanes * 4), aligned(4), 
 
 constexpr float kInfinity = __builtin_inff();
 
-/// Subtracting zero keeps every x, -0 included, so that the compiler emits a bare broadcast; adding would not.
+/// Subtracting zero keeps every x, -0 included, so that the compiler emits a bare broadcast; adding would
+/// not.
 template <class V>
 FT_INLINE V splat(float x) {
   return x - V{};
@@ -61,8 +62,8 @@ FT_INLINE vec rotate(vec x) {
   else if constexpr (kLanes == 8)
     return __builtin_shufflevector(x, x, n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7);
   else
-    return __builtin_shufflevector(x, x, n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7, n + 8, n + 9, n + 10,
-                                   n + 11, n + 12, n + 13, n + 14, n + 15);
+    return __builtin_shufflevector(x, x, n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7, n + 8, n + 9,
+                                   n + 10, n + 11, n + 12, n + 13, n + 14, n + 15);
 }
 /// Folds halves together with `f` until one lane is left.
 template <int n = kLanes / 2, class F>

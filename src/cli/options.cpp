@@ -25,6 +25,21 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
+/// CLI11 takes a value "[7-14]" for a list and drops its brackets. A mark before the bracket keeps it from that.
+constexpr char kShield = '\x01';
+
+std::string shielded(std::string word) {
+  const std::size_t equals = word.starts_with("--") ? word.find('=') : std::string::npos;
+  const std::size_t value = equals == std::string::npos ? 0 : equals + 1;
+  if (value < word.size() && word[value] == '[' && word.back() == ']') word.insert(value, 1, kShield);
+  return word;
+}
+
+std::string unshielded(std::string text) {
+  std::erase(text, kShield);
+  return text;
+}
+
 }  // namespace
 
 struct Options::Impl {
@@ -35,6 +50,7 @@ struct Options::Impl {
   std::vector<std::string> required;   // names of positionals that must be there
   std::vector<std::string> later;      // known, refused
   std::vector<std::string*> outputs;   // targets of output()
+  std::vector<std::vector<std::string>*> lists;  // targets of texts() and positionals()
   std::string group;
   bool quiet = false;
 
@@ -49,7 +65,8 @@ struct Options::Impl {
   template <typename Read>
   void add_value(std::string_view name, std::string_view value, std::string_view help, const std::string& initial,
                  Read read) {
-    const auto convert = [name = std::string(name), read](const std::string& text) {
+    const auto convert = [name = std::string(name), read](const std::string& word) {
+      const std::string text = unshielded(word);
       if (const std::string expected = read(text); !expected.empty())
         throw base::UsageError(fmt::format("{} {}: expected {}", name, text.empty() ? "''" : text, expected));
     };
@@ -58,7 +75,8 @@ struct Options::Impl {
   }
 
   void refuse_unknown_words() const {
-    for (const std::string& word : app.remaining()) {
+    for (const std::string& remaining : app.remaining()) {
+      const std::string word = unshielded(remaining);
       const std::string name = word.substr(0, word.find('='));
       if (!name.starts_with('-') || name == "-")
         throw base::UsageError(fmt::format("'{}' was not expected; see fusetune {} --help", word, command));
@@ -88,11 +106,13 @@ Options::~Options() = default;
 
 void Options::positionals(std::string_view name, std::vector<std::string>& target, std::string_view help, bool required) {
   impl_->app.add_option(std::string(name), target, std::string(help))->type_name("");
+  impl_->lists.push_back(&target);
   if (required) impl_->required.emplace_back(name);
 }
 
 void Options::positional(std::string_view name, std::string& target, std::string_view help, bool required) {
-  impl_->app.add_option(std::string(name), target, std::string(help))->type_name("");
+  const auto read = [&target](const std::string& word) { target = unshielded(word); };
+  impl_->app.add_option_function<std::string>(std::string(name), read, std::string(help))->type_name("");
   if (required) impl_->required.emplace_back(name);
 }
 
@@ -110,6 +130,7 @@ void Options::text(std::string_view name, std::string& target, std::string_view 
 void Options::texts(std::string_view name, std::vector<std::string>& target, std::string_view value,
                     std::string_view help) {
   impl_->finish(impl_->app.add_option(std::string(name), target, std::string(help)), name, value);
+  impl_->lists.push_back(&target);
 }
 
 void Options::choice(std::string_view name, std::string& target, const std::vector<std::string>& choices,
@@ -196,7 +217,7 @@ void Options::parse() {
     // "--json -" for those used to it: the same as "--json", and "-" is no operand of any command.
     const bool after_output = !words.empty() && (words.back() == "--json" || words.back() == "--csv");
     if (word == "-" && after_output) continue;
-    words.push_back(word);
+    words.push_back(shielded(word));
   }
   std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
   try {
@@ -206,6 +227,8 @@ void Options::parse() {
   } catch (const CLI::ParseError& error) {
     throw base::UsageError(fmt::format("{}; see fusetune {} --help", error.what(), impl.command));
   }
+  for (std::vector<std::string>* list : impl.lists)
+    for (std::string& text : *list) text = unshielded(text);
   for (std::string* target : impl.outputs)
     if (*target == "true") *target = "-";  // CLI11's value of a flag without one
   impl.refuse_unknown_words();
@@ -224,7 +247,8 @@ std::string Options::command_line(std::span<const std::string_view> names) const
   for (const std::string_view name : names) {
     if (!given(name)) continue;
     text += fmt::format(" {}", name);
-    for (const std::string& value : impl_->app.get_option(std::string(name))->results()) text += " " + quoted(value);
+    for (const std::string& value : impl_->app.get_option(std::string(name))->results())
+      text += " " + quoted(unshielded(value));
   }
   return text;
 }

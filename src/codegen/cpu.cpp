@@ -29,7 +29,9 @@ using lower::Placement;
 constexpr std::string_view kBlocks[] = {"cpu/abi.h",  "cpu/vector.h", "ops/math.h", "cpu/partition.h",
                                         "cpu/gemm.h", "cpu/stores.h", "cpu/rows.h", "cpu/attention.h"};
 
-std::int64_t round_up(std::int64_t n, std::int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
+std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
 
 /// A float literal with all its digits: "1e-12f", "0.125f".
 std::string float_literal(double value) {
@@ -47,8 +49,12 @@ struct Operand {
 
 class CpuKernel {
  public:
-  CpuKernel(const lower::SegmentProgram& program, const block::Problem& problem, const lower::CpuTarget& target)
-      : program_(program), problem_(problem), schedule_(program.schedule), lanes_(lower::vector_lanes(target.isa)),
+  CpuKernel(const lower::SegmentProgram& program, const block::Problem& problem,
+            const lower::CpuTarget& target)
+      : program_(program),
+        problem_(problem),
+        schedule_(program.schedule),
+        lanes_(lower::vector_lanes(target.isa)),
         target_(target) {}
 
   KernelSource generate();
@@ -141,11 +147,16 @@ struct GemmInfo {
 };
 GemmInfo gemm_info(int op) {
   switch (op) {
-    case 0: return {Weight::w_qkv, Tensor::hidden, Tensor::qkv, Tensor::q, "D", "3 * D"};
-    case 7: return {Weight::w_out, Tensor::merged, Tensor::attn_proj, Tensor::attn_sum, "D", "D"};
-    case 10: return {Weight::w_ffn1, Tensor::norm1, Tensor::ffn_up, Tensor::ffn_act, "D", "F"};
-    case 12: return {Weight::w_ffn2, Tensor::ffn_act, Tensor::ffn_down, Tensor::ffn_sum, "F", "D"};
-    default: throw base::InternalError("operator is not a GEMM");
+    case 0:
+      return {Weight::w_qkv, Tensor::hidden, Tensor::qkv, Tensor::q, "D", "3 * D"};
+    case 7:
+      return {Weight::w_out, Tensor::merged, Tensor::attn_proj, Tensor::attn_sum, "D", "D"};
+    case 10:
+      return {Weight::w_ffn1, Tensor::norm1, Tensor::ffn_up, Tensor::ffn_act, "D", "F"};
+    case 12:
+      return {Weight::w_ffn2, Tensor::ffn_act, Tensor::ffn_down, Tensor::ffn_sum, "F", "D"};
+    default:
+      throw base::InternalError("operator is not a GEMM");
   }
 }
 
@@ -177,8 +188,10 @@ void CpuKernel::emit_columns(const Phase& phase) {
   const GemmInfo g = gemm_info(phase.first);
   const bool with_next = phase.last > phase.first;
   const std::string tile = scratch("tile", block_rows() * panel() + lanes_);
-  code_.line("const GemmPart part = gemm_part(M, round_up({}, {}) / {}, thread, threads);", g.n, panel(), panel());
-  code_.open("for_row_blocks(part.rows, {}, {}, [&](long row, long rows)", schedule_.row_block, schedule_.tile_rows);
+  code_.line("const GemmPart part = gemm_part(M, round_up({}, {}) / {}, thread, threads);", g.n, panel(),
+             panel());
+  code_.open("for_row_blocks(part.rows, {}, {}, [&](long row, long rows)", schedule_.row_block,
+             schedule_.tile_rows);
   const Operand in = gemm_input(phase.first);
   const Operand out = phase.first == 0 && with_next
                           ? Operand{}
@@ -196,29 +209,32 @@ void CpuKernel::emit_head_sources(const Phase& phase) {
   if (phase.first == 0) {
     const int width = static_cast<int>(round_up(problem_.head_size, panel()));
     code_.line("// 0 qkv_gemm for this head: {} columns of each of q, k, v", width);
-    code_.open("for_row_blocks({{0, S}}, {}, {}, [&](long s, long rows)", schedule_.row_block, schedule_.tile_rows);
+    code_.open("for_row_blocks({{0, S}}, {}, {}, [&](long s, long rows)", schedule_.row_block,
+               schedule_.tile_rows);
     code_.open("for (long part = 0; part < 3; ++part)");
     code_.line("const long panel = (part * H + h) * {};", width / panel());
-    code_.line("gemm_to_block<{}>({{{} + (b * S + s) * D, D, rows}}, {{{}, D, 0, D}}, {{panel, panel + {}}}, {},",
-               tile_arguments(), use(Tensor::hidden), use(Weight::w_qkv, static_cast<int>(problem_.head_size)),
-               width / panel(), schedule_.k_chunk);
+    code_.line(
+        "gemm_to_block<{}>({{{} + (b * S + s) * D, D, rows}}, {{{}, D, 0, D}}, {{panel, panel + {}}}, {},",
+        tile_arguments(), use(Tensor::hidden), use(Weight::w_qkv, static_cast<int>(problem_.head_size)),
+        width / panel(), schedule_.k_chunk);
     code_.line("    qkv_head + s * {} + part * {}, {}, false);", 3 * width + 16, width, 3 * width + 16);
     code_.close();
     code_.close(");");
     const std::string bias = use(Parameter::b_qkv);
     for (int part = 0; part < 3; ++part)
-      code_.line("const HeadRows {}_rows = {{qkv_head + {}, {}, {} + {} * D + h * W}};", "qkv"[part], part * width,
-                 3 * width + 16, bias, part);
+      code_.line("const HeadRows {}_rows = {{qkv_head + {}, {}, {} + {} * D + h * W}};", "qkv"[part],
+                 part * width, 3 * width + 16, bias, part);
   } else if (phase.first == 1) {
     const std::string qkv = use(Tensor::qkv), bias = use(Parameter::b_qkv);
     for (int part = 0; part < 3; ++part)
-      code_.line("const HeadRows {}_rows = {{{} + b * S * 3 * D + {} * D + h * W, 3 * D, {} + {} * D + h * W}};",
-                 "qkv"[part], qkv, part, bias, part);
+      code_.line(
+          "const HeadRows {}_rows = {{{} + b * S * 3 * D + {} * D + h * W, 3 * D, {} + {} * D + h * W}};",
+          "qkv"[part], qkv, part, bias, part);
   } else {
     const bool needs_qk = phase.first == 2, needs_v = phase.last >= 5;
-    for (const auto& [tensor, needed] : {std::pair{Tensor::q, needs_qk}, {Tensor::k, needs_qk}, {Tensor::v, needs_v}})
-      if (needed)
-        code_.line("const HeadRows {0}_rows = {{{0} + head * S * W, W, nullptr}};", use(tensor));
+    for (const auto& [tensor, needed] :
+         {std::pair{Tensor::q, needs_qk}, {Tensor::k, needs_qk}, {Tensor::v, needs_v}})
+      if (needed) code_.line("const HeadRows {0}_rows = {{{0} + head * S * W, W, nullptr}};", use(tensor));
   }
 }
 
@@ -227,8 +243,10 @@ void CpuKernel::emit_head_packing(const Phase& phase, bool whole_head) {
   if (runs_bias)
     for (const Tensor tensor : {Tensor::q, Tensor::k, Tensor::v})
       if (in_memory(tensor))
-        code_.line("copy_head_rows({0}_rows, queries.begin, queries.end - queries.begin, W, 1.0f,\n"
-                   "                   {0} + (head * S + queries.begin) * W, W);", use(tensor));
+        code_.line(
+            "copy_head_rows({0}_rows, queries.begin, queries.end - queries.begin, W, 1.0f,\n"
+            "                   {0} + (head * S + queries.begin) * W, W);",
+            use(tensor));
   if (!whole_head) return;
   if (phase.first <= 2 && phase.last >= 2) code_.line("pack_keys(k_rows, used, S, W, packed_keys);");
   if (phase.first <= 5 && phase.last >= 5) code_.line("pack_values(v_rows, used, S, W, packed_values);");
@@ -266,8 +284,8 @@ void CpuKernel::emit_generated_attention(const Phase& phase, const Operand& out)
   }
   if (!runs_context) return;
   const std::int64_t context_ld = round_up(problem_.head_size, head_panel());
-  const std::string probs =
-      phase.first == 5 ? fmt::format("{{{}, S, rows}}", memory(Tensor::probs)) : fmt::format("{{{}, rows}}", block);
+  const std::string probs = phase.first == 5 ? fmt::format("{{{}, S, rows}}", memory(Tensor::probs))
+                                             : fmt::format("{{{}, rows}}", block);
   code_.line("head_context({}, packed_values, S, W, 0, S, context_block, {}, false);", probs, context_ld);
   code_.line("normalise_rows(context_block, {}, rows, W, {}, {}, {});", context_ld,
              phase.first == 5 ? "nullptr" : "row_sums", out.data, out.ld);
@@ -286,9 +304,11 @@ void CpuKernel::emit_query_block(const Phase& phase, const Operand& merged) {
   const std::int64_t q_ld = round_up(problem_.head_size, lanes_);
   code_.line("copy_head_rows(q_rows, s, rows, W, {}, q_block, {});  // scaled by 1/sqrt(W)",
              float_literal(1.0 / std::sqrt(static_cast<double>(problem_.head_size))), q_ld);
-  code_.line("online_attention(args->mask, b, s, {{q_block, {}, rows}}, packed_keys, packed_values, S, W, {},", q_ld,
-             schedule_.key_tiles);
-  code_.line("                 {{score_block, context_block, row_peaks, row_sums}}, {}, {});", merged.data, merged.ld);
+  code_.line(
+      "online_attention(args->mask, b, s, {{q_block, {}, rows}}, packed_keys, packed_values, S, W, {},", q_ld,
+      schedule_.key_tiles);
+  code_.line("                 {{score_block, context_block, row_peaks, row_sums}}, {}, {});", merged.data,
+             merged.ld);
 }
 
 void CpuKernel::emit_heads(const Phase& phase) {
@@ -316,8 +336,8 @@ void CpuKernel::emit_heads(const Phase& phase) {
   if (phase.kind == PhaseKind::bridge) return;
 
   // Splitting a head repeats its packing (cheap), but would repeat its whole QKV product.
-  code_.line("const HeadTasks tasks = head_tasks(args->batch * H, (S + {}) / {}, {}, thread, threads);", query - 1,
-             query, phase.first == 0 ? "false" : "true");
+  code_.line("const HeadTasks tasks = head_tasks(args->batch * H, (S + {}) / {}, {}, thread, threads);",
+             query - 1, query, phase.first == 0 ? "false" : "true");
   code_.open("for (long t = tasks.begin; t < tasks.end; ++t)");
   code_.line("const long head = t / tasks.splits;");
   if (phase.first != 4 || phase.last >= 5) code_.line("const long b = head / H;");
@@ -329,9 +349,9 @@ void CpuKernel::emit_heads(const Phase& phase) {
   if (phase.last >= 2) {
     code_.open("for (long s = queries.begin; s < queries.end; s += {})", query);
     code_.line("const long rows = min({}, queries.end - s);", query);
-    const Operand merged = phase.last >= 6
-                               ? Operand{fmt::format("{} + (b * S + s) * D + h * W", use(Tensor::merged)), "D"}
-                               : Operand{};
+    const Operand merged =
+        phase.last >= 6 ? Operand{fmt::format("{} + (b * S + s) * D + h * W", use(Tensor::merged)), "D"}
+                        : Operand{};
     emit_query_block(phase, merged);
     code_.close();
   }
@@ -341,7 +361,8 @@ void CpuKernel::emit_heads(const Phase& phase) {
 // ---------------------------------------------------------------------------------------------- rows
 
 void CpuKernel::emit_layernorm(const Operand& in, const Operand& out, Parameter gamma, Parameter beta) {
-  code_.line("layernorm_rows({}, D, {}, {}, eps, {}, {});", in.rows(), use(gamma), use(beta), out.data, out.ld);
+  code_.line("layernorm_rows({}, D, {}, {}, eps, {}, {});", in.rows(), use(gamma), use(beta), out.data,
+             out.ld);
 }
 
 /// Operators 6..9: returns where norm1's rows are, if operator 9 or a later one runs in this phase.
@@ -350,7 +371,8 @@ Operand CpuKernel::emit_attention_output(const Phase& phase, Operand merged) {
   const auto has = [&](int op) { return phase.first <= op && op <= phase.last; };
   if (has(6) && phase.kind == PhaseKind::rows) {
     merged = phase.last == 6 ? token_rows(Tensor::merged, "D") : Operand{"merged_block", fmt::to_string(ld)};
-    code_.line("merge_heads_rows({}, S, H, W, row, rows, {}, {});", use(Tensor::context), merged.data, merged.ld);
+    code_.line("merge_heads_rows({}, S, H, W, row, rows, {}, {});", use(Tensor::context), merged.data,
+               merged.ld);
   }
   Operand sum{"sum_block", fmt::to_string(ld)};
   if (has(7)) {
@@ -358,8 +380,8 @@ Operand CpuKernel::emit_attention_output(const Phase& phase, Operand merged) {
     const std::string call = fmt::format("{}, {{{}, D, 0, D}}, {{0, round_up(D, {}) / {}}}", merged.rows(),
                                          use(Weight::w_out), panel(), panel());
     if (phase.last >= 9) {
-      code_.line("gemm_to_block<{}>({}, {}, {}, {}, false);", tile_arguments(), call, schedule_.k_chunk, sum.data,
-                 sum.ld);
+      code_.line("gemm_to_block<{}>({}, {}, {}, {}, false);", tile_arguments(), call, schedule_.k_chunk,
+                 sum.data, sum.ld);
       code_.line("bias_residual_rows({}, {}, {}, D, {}, {});", sum.rows(), use(Parameter::b_out),
                  token_rows(Tensor::hidden, "D").rows(), sum.data, sum.ld);
     } else {
@@ -386,23 +408,25 @@ Operand CpuKernel::emit_attention_output(const Phase& phase, Operand merged) {
 /// FFN operators of which at least 10 and 11, or 11 and 12, or 12 and 13 run here; ends before operator 14.
 void CpuKernel::emit_ffn_whole(const Phase& phase, const Operand& norm1) {
   const auto has = [&](int op) { return phase.first <= op && op <= phase.last; };
-  const std::string whole = "{0, round_up(D, " + fmt::to_string(panel()) + ") / " + fmt::to_string(panel()) + "}";
+  const std::string whole =
+      "{0, round_up(D, " + fmt::to_string(panel()) + ") / " + fmt::to_string(panel()) + "}";
   if (phase.last <= 11) {  // activations go to memory
     const Operand out = token_rows(phase.last == 10 ? Tensor::ffn_up : Tensor::ffn_act, "F");
     if (has(10)) {
-      code_.line("gemm_to_store<{}>({}, {{{}, D, 0, D}}, {{0, round_up(F, {}) / {}}}, F, {}, tile,", tile_arguments(),
-                 norm1.rows(), use(Weight::w_ffn1), panel(), panel(), schedule_.k_chunk);
+      code_.line("gemm_to_store<{}>({}, {{{}, D, 0, D}}, {{0, round_up(F, {}) / {}}}, F, {}, tile,",
+                 tile_arguments(), norm1.rows(), use(Weight::w_ffn1), panel(), panel(), schedule_.k_chunk);
       code_.line("    {});", store_of(10, phase.last == 11, out));
     } else {
-      code_.line("bias_activation_rows<{}>({}, {}, F, {}, {});", gelu(), token_rows(Tensor::ffn_up, "F").rows(),
-                 use(Parameter::b_ffn1), out.data, out.ld);
+      code_.line("bias_activation_rows<{}>({}, {}, F, {}, {});", gelu(),
+                 token_rows(Tensor::ffn_up, "F").rows(), use(Parameter::b_ffn1), out.data, out.ld);
     }
     return;
   }
   const std::int64_t down_ld = round_up(problem_.hidden(), panel()) + 16;
   if (phase.first == 12) {
     code_.line("gemm_to_block<{}>({}, {{{}, F, 0, F}}, {}, {}, down_block, {}, false);", tile_arguments(),
-               token_rows(Tensor::ffn_act, "F").rows(), use(Weight::w_ffn2), whole, schedule_.k_chunk, down_ld);
+               token_rows(Tensor::ffn_act, "F").rows(), use(Weight::w_ffn2), whole, schedule_.k_chunk,
+               down_ld);
     return;
   }
   const std::int64_t chunk = schedule_.ffn_chunk ? schedule_.ffn_chunk : problem_.ffn;
@@ -411,14 +435,17 @@ void CpuKernel::emit_ffn_whole(const Phase& phase, const Operand& norm1) {
   code_.line("const long columns = min({}, F - f);", chunk);
   if (has(10)) {
     code_.line("gemm_to_store<{}>({}, {{{}, D, 0, D}}, {{f / {}, (f + columns + {}) / {}}}, F, {}, tile,",
-               tile_arguments(), norm1.rows(), use(Weight::w_ffn1), panel(), panel() - 1, panel(), schedule_.k_chunk);
-    code_.line("    StoreBiasActivation<{}>{{act_block, {}, {}, f}});", gelu(), act_ld, use(Parameter::b_ffn1));
+               tile_arguments(), norm1.rows(), use(Weight::w_ffn1), panel(), panel() - 1, panel(),
+               schedule_.k_chunk);
+    code_.line("    StoreBiasActivation<{}>{{act_block, {}, {}, f}});", gelu(), act_ld,
+               use(Parameter::b_ffn1));
   } else {
-    code_.line("bias_activation_rows<{}>({{{} + row * F + f, F, rows}}, {} + f, columns, act_block, {});", gelu(),
-               use(Tensor::ffn_up), use(Parameter::b_ffn1), act_ld);
+    code_.line("bias_activation_rows<{}>({{{} + row * F + f, F, rows}}, {} + f, columns, act_block, {});",
+               gelu(), use(Tensor::ffn_up), use(Parameter::b_ffn1), act_ld);
   }
-  code_.line("gemm_to_block<{}>({{act_block, {}, rows}}, {{{}, F, f, columns}}, {}, {}, down_block, {}, f > 0);",
-             tile_arguments(), act_ld, use(Weight::w_ffn2), whole, schedule_.k_chunk, down_ld);
+  code_.line(
+      "gemm_to_block<{}>({{act_block, {}, rows}}, {{{}, F, f, columns}}, {}, {}, down_block, {}, f > 0);",
+      tile_arguments(), act_ld, use(Weight::w_ffn2), whole, schedule_.k_chunk, down_ld);
   code_.close();
 }
 
@@ -426,10 +453,12 @@ void CpuKernel::emit_second_norm(const Phase& phase, const Operand& down, const 
   const auto has = [&](int op) { return phase.first <= op && op <= phase.last; };
   Operand sum = down;
   if (has(13)) {
-    if (phase.last == 13) sum = token_rows(Tensor::ffn_sum, "D");
-    else if (phase.first == 13) sum = {"sum_block", fmt::to_string(round_up(problem_.hidden(), panel()) + 16)};
-    code_.line("bias_residual_rows({}, {}, {}, D, {}, {});", down.rows(), use(Parameter::b_ffn2), norm1.rows(),
-               sum.data, sum.ld);
+    if (phase.last == 13)
+      sum = token_rows(Tensor::ffn_sum, "D");
+    else if (phase.first == 13)
+      sum = {"sum_block", fmt::to_string(round_up(problem_.hidden(), panel()) + 16)};
+    code_.line("bias_residual_rows({}, {}, {}, D, {}, {});", down.rows(), use(Parameter::b_ffn2),
+               norm1.rows(), sum.data, sum.ld);
   }
   if (!has(14)) return;
   if (phase.first == 14) sum = token_rows(Tensor::ffn_sum, "D");
@@ -457,12 +486,12 @@ void CpuKernel::emit_row_operators(const Phase& phase, Operand merged) {
   Operand norm1;
   if (phase.first <= 9) norm1 = emit_attention_output(phase, std::move(merged));
   if (phase.last >= 10) {
-    const bool reads_norm1 = phase.first == 10 || (phase.first >= 11 && phase.first <= 13 && phase.last >= 13);
+    const bool reads_norm1 =
+        phase.first == 10 || (phase.first >= 11 && phase.first <= 13 && phase.last >= 13);
     if (reads_norm1) norm1 = token_rows(Tensor::norm1, "D");
     emit_ffn(phase, norm1);
   }
 }
-
 
 void CpuKernel::emit_rows(const Phase& phase) {
   const std::int64_t rows = block_rows(), d = round_up(problem_.hidden(), panel()) + 16;
@@ -475,13 +504,14 @@ void CpuKernel::emit_rows(const Phase& phase) {
   if (phase.first <= 12 && phase.last >= 12) {
     scratch("down_block", rows * d);
     if (phase.first <= 11)
-      scratch("act_block", rows * (round_up(schedule_.ffn_chunk ? schedule_.ffn_chunk : problem_.ffn, panel()) + 16));
+      scratch("act_block",
+              rows * (round_up(schedule_.ffn_chunk ? schedule_.ffn_chunk : problem_.ffn, panel()) + 16));
   }
   const bool stores_panels = (has(7) && phase.last <= 8) || has(10);
   if (stores_panels) scratch("tile", rows * panel() + lanes_);
   if (phase.kind == PhaseKind::bridge) return;
-  code_.open("for_row_blocks(part_of(M, thread, threads, 4), {}, {}, [&](long row, long rows)", schedule_.row_block,
-             schedule_.tile_rows);
+  code_.open("for_row_blocks(part_of(M, thread, threads, 4), {}, {}, [&](long row, long rows)",
+             schedule_.row_block, schedule_.tile_rows);
   emit_row_operators(phase, {});
   code_.close(");");
 }
@@ -507,7 +537,8 @@ void CpuKernel::emit_bridge(const Phase& phase) {
   emit_head_packing(phase, true);
   code_.open("for (long s = queries.begin; s < queries.end; s += {})", query);
   code_.line("const long rows = min({}, queries.end - s);", query);
-  emit_query_block(phase, {fmt::format("merged_block + (s - queries.begin) * {} + h * W", ld), fmt::to_string(ld)});
+  emit_query_block(phase,
+                   {fmt::format("merged_block + (s - queries.begin) * {} + h * W", ld), fmt::to_string(ld)});
   code_.close();
   code_.close();
   code_.line("const long row = b * S + queries.begin, rows = queries.end - queries.begin;");
@@ -521,10 +552,18 @@ void CpuKernel::emit_phase(const Phase& phase) {
   scratch_used_ = 0;
   code_.open_comment("{}: {}", name(phase.kind), operator_list(phase.first, phase.last));
   switch (phase.kind) {
-    case PhaseKind::columns: emit_columns(phase); break;
-    case PhaseKind::heads: emit_heads(phase); break;
-    case PhaseKind::rows: emit_rows(phase); break;
-    case PhaseKind::bridge: emit_bridge(phase); break;
+    case PhaseKind::columns:
+      emit_columns(phase);
+      break;
+    case PhaseKind::heads:
+      emit_heads(phase);
+      break;
+    case PhaseKind::rows:
+      emit_rows(phase);
+      break;
+    case PhaseKind::bridge:
+      emit_bridge(phase);
+      break;
   }
   code_.close();
 }
@@ -533,8 +572,8 @@ std::string CpuKernel::header_comment() const {
   const auto& v = program_.variant;
   std::string text = fmt::format("// Segment {} of an encoder block: operators {}.\n", v.to_string(),
                                  operator_list(v.segment.first, v.segment.last));
-  text += fmt::format("// Problem: S={} H={} W={} F={} dtype={} eps={} gelu={}; any batch, any mask.\n", problem_.seq,
-                      problem_.heads, problem_.head_size, problem_.ffn, name(problem_.dtype),
+  text += fmt::format("// Problem: S={} H={} W={} F={} dtype={} eps={} gelu={}; any batch, any mask.\n",
+                      problem_.seq, problem_.heads, problem_.head_size, problem_.ffn, name(problem_.dtype),
                       base::format_shortest(problem_.eps), name(problem_.gelu));
   text += fmt::format("// Schedule: {}\n//\n", schedule_.to_string());
   for (std::size_t i = 0; i < program_.phases.size(); ++i) {
@@ -548,20 +587,25 @@ std::string CpuKernel::header_comment() const {
 }
 
 std::string CpuKernel::constants() const {
-  return fmt::format("  [[maybe_unused]] constexpr long S = {}, H = {}, W = {}, D = {}, F = {};\n  [[maybe_unused]] constexpr float eps = {};\n",
-                     problem_.seq, problem_.heads, problem_.head_size, problem_.hidden(), problem_.ffn,
-                     float_literal(problem_.eps));
+  return fmt::format(
+      "  [[maybe_unused]] constexpr long S = {}, H = {}, W = {}, D = {}, F = {};\n  [[maybe_unused]] "
+      "constexpr float eps = {};\n",
+      problem_.seq, problem_.heads, problem_.head_size, problem_.hidden(), problem_.ffn,
+      float_literal(problem_.eps));
 }
 
 std::string CpuKernel::pointers() const {
-  std::string text = "  [[maybe_unused]] const long M = args->batch * S;\n"
-                     "  [[maybe_unused]] float* const scratch =\n      reinterpret_cast<float*>(args->scratch + thread * args->scratch_stride);\n";
+  std::string text =
+      "  [[maybe_unused]] const long M = args->batch * S;\n"
+      "  [[maybe_unused]] float* const scratch =\n      reinterpret_cast<float*>(args->scratch + thread * "
+      "args->scratch_stride);\n";
   for (int t = 0; t < block::kTensorCount; ++t)
     if (tensors_[t])
       text += fmt::format("  {0}* const {1} = static_cast<{0}*>(args->tensor[{2}]);\n",
                           block::producer(static_cast<Tensor>(t)) >= program_.variant.segment.first &&
                                   block::producer(static_cast<Tensor>(t)) <= program_.variant.segment.last
-                              ? "float" : "const float",
+                              ? "float"
+                              : "const float",
                           block::name(static_cast<Tensor>(t)), t);
   for (int w = 0; w < block::kWeightCount; ++w)
     if (layouts_[w])
@@ -569,7 +613,8 @@ std::string CpuKernel::pointers() const {
                           block::name(static_cast<Weight>(w)), w, layouts_[w]->to_string());
   for (int p = 0; p < block::kParameterCount; ++p)
     if (parameters_[p])
-      text += fmt::format("  const float* const {} = args->parameter[{}];\n", block::name(static_cast<Parameter>(p)), p);
+      text += fmt::format("  const float* const {} = args->parameter[{}];\n",
+                          block::name(static_cast<Parameter>(p)), p);
   return text;
 }
 
@@ -587,11 +632,14 @@ KernelSource CpuKernel::generate() {
   base::Hasher hasher;
   for (const std::string& path : kernel.includes) hasher.add(building_block(path));
   kernel.hash = hasher.add(function).add(static_cast<std::uint64_t>(lanes_)).hex();
-  kernel.symbol = fmt::format("ft_segment_{}_{}{}_{}", program_.variant.segment.first, program_.variant.segment.last,
-                              program_.variant.hand_written ? "_attention" : "", kernel.hash.substr(0, 12));
+  kernel.symbol =
+      fmt::format("ft_segment_{}_{}{}_{}", program_.variant.segment.first, program_.variant.segment.last,
+                  program_.variant.hand_written ? "_attention" : "", kernel.hash.substr(0, 12));
   kernel.body = header_comment() +
-                fmt::format("extern \"C\" void {}(const ft_args* args, int thread, int threads,\n"
-                            "    [[maybe_unused]] ft_barrier* barrier) {{\n", kernel.symbol) +
+                fmt::format(
+                    "extern \"C\" void {}(const ft_args* args, int thread, int threads,\n"
+                    "    [[maybe_unused]] ft_barrier* barrier) {{\n",
+                    kernel.symbol) +
                 function;
   kernel.layouts = layouts_;
   kernel.reads = program_.live_in;

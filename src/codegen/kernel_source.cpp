@@ -41,9 +41,12 @@ std::string PanelLayout::to_string() const {
   return group ? fmt::format("panel{}g{}", panel, group) : fmt::format("panel{}", panel);
 }
 
-std::int64_t PanelLayout::elements(std::int64_t k, std::int64_t n) const { return k * padded_columns(n, *this); }
+std::int64_t PanelLayout::elements(std::int64_t k, std::int64_t n) const {
+  return k * padded_columns(n, *this);
+}
 
-void pack_weight(const float* weight, std::int64_t k, std::int64_t n, const PanelLayout& layout, float* packed) {
+void pack_weight(const float* weight, std::int64_t k, std::int64_t n, const PanelLayout& layout,
+                 float* packed) {
   const std::int64_t group = layout.group ? layout.group : n, panel = layout.panel;
   for (std::int64_t g = 0; g < n; g += group)
     for (std::int64_t c = 0; c < group; c += panel) {

@@ -24,19 +24,20 @@ struct PanelLayout {
 };
 
 /// Packs a row-major [k,n] matrix; padding columns are zero. `packed` has layout.elements(k, n) floats.
-void pack_weight(const float* weight, std::int64_t k, std::int64_t n, const PanelLayout& layout, float* packed);
+void pack_weight(const float* weight, std::int64_t k, std::int64_t n, const PanelLayout& layout,
+                 float* packed);
 
 struct KernelSource {
   plan::SegmentVariant variant;
   lower::Schedule schedule;
-  std::string symbol;                // unique: "ft_segment_7_14_<hash>"
-  std::vector<std::string> includes; // building blocks under kernels/, e.g. "cpu/gemm.h", in order
-  std::string body;                  // the generated function with its header comment and constants
-  int lanes = 0;                     // float lanes of a vector: kernels of one unit agree
-  std::string hash;                  // of everything that could change the machine code but flags
+  std::string symbol;                 // unique: "ft_segment_7_14_<hash>"
+  std::vector<std::string> includes;  // building blocks under kernels/, e.g. "cpu/gemm.h", in order
+  std::string body;                   // the generated function with its header comment and constants
+  int lanes = 0;                      // float lanes of a vector: kernels of one unit agree
+  std::string hash;                   // of everything that could change the machine code but flags
   std::array<std::optional<PanelLayout>, block::kWeightCount> layouts;  // weights it reads
-  std::vector<block::Tensor> reads;      // live-in tensors
-  std::vector<block::Tensor> writes;     // live-out tensors
+  std::vector<block::Tensor> reads;                                     // live-in tensors
+  std::vector<block::Tensor> writes;                                    // live-out tensors
   std::vector<block::Tensor> workspace;  // tensors it spills: neither, but must point to memory of their size
   std::int64_t scratch_bytes = 0;        // per thread
 };

@@ -101,9 +101,12 @@ std::vector<Phase> lone_gemms_by_columns(std::vector<Phase> phases) {
 
 std::vector<Phase> phases_of(const plan::SegmentVariant& variant, const Schedule& schedule) {
   switch (schedule.hand_off) {
-    case HandOff::barrier: return barrier_phases(variant);
-    case HandOff::fused: return fused_phases(variant.segment);
-    case HandOff::pipeline: return lone_gemms_by_columns(pipeline_phases(variant.segment, schedule));
+    case HandOff::barrier:
+      return barrier_phases(variant);
+    case HandOff::fused:
+      return fused_phases(variant.segment);
+    case HandOff::pipeline:
+      return lone_gemms_by_columns(pipeline_phases(variant.segment, schedule));
   }
   throw base::InternalError("hand-off out of range");
 }
@@ -127,7 +130,8 @@ Placement SegmentProgram::placement(block::Tensor tensor) const {
   const int writer = block::producer(tensor);
   const auto phase = std::find_if(phases.begin(), phases.end(),
                                   [&](const Phase& p) { return p.first <= writer && writer <= p.last; });
-  if (phase == phases.end()) throw base::InternalError("placement of a tensor that the segment does not write");
+  if (phase == phases.end())
+    throw base::InternalError("placement of a tensor that the segment does not write");
   return block::is_live_out(tensor, phase->first, phase->last) ? Placement::workspace : Placement::on_chip;
 }
 
@@ -137,7 +141,8 @@ std::string SegmentProgram::to_string() const {
     if (i) text += " | ";
     text += fmt::format("{} [", name(phases[i].kind));
     for (int op = phases[i].first; op <= phases[i].last; ++op)
-      text += fmt::format("{}{}", op > phases[i].first ? " " : "", block::name(static_cast<block::Operator>(op)));
+      text +=
+          fmt::format("{}{}", op > phases[i].first ? " " : "", block::name(static_cast<block::Operator>(op)));
     text += "]";
   }
   return text;
@@ -146,12 +151,13 @@ std::string SegmentProgram::to_string() const {
 SegmentProgram lower_segment(const plan::SegmentVariant& variant, const Schedule& schedule,
                              const block::Problem& problem, const CpuTarget& target) {
   if (const std::string reason = refuse(schedule, variant, problem, target); !reason.empty())
-    throw base::UsageError(fmt::format("segment {} with schedule '{}': {}", variant.to_string(),
-                                       schedule.to_string(), reason));
+    throw base::UsageError(
+        fmt::format("segment {} with schedule '{}': {}", variant.to_string(), schedule.to_string(), reason));
   SegmentProgram program{variant, schedule, phases_of(variant, schedule), {}};
   for (int t = 0; t < block::kTensorCount; ++t) {
     const auto tensor = static_cast<block::Tensor>(t);
-    if (block::is_live_in(tensor, variant.segment.first, variant.segment.last)) program.live_in.push_back(tensor);
+    if (block::is_live_in(tensor, variant.segment.first, variant.segment.last))
+      program.live_in.push_back(tensor);
   }
   return program;
 }
@@ -160,20 +166,35 @@ namespace {
 
 double operator_flops(int op, const block::Problem& p) {
   const double m = static_cast<double>(p.tokens()), d = static_cast<double>(p.hidden());
-  const double f = static_cast<double>(p.ffn), s = static_cast<double>(p.seq), h = static_cast<double>(p.heads);
+  const double f = static_cast<double>(p.ffn), s = static_cast<double>(p.seq),
+               h = static_cast<double>(p.heads);
   switch (op) {
-    case 0: return 2 * m * d * 3 * d;
-    case 1: return m * 3 * d;
-    case 2: return 2 * m * s * d;
-    case 3: return m * s * h;
-    case 4: return 4 * m * s * h;  // maximum, exponential, sum, division: one each
-    case 5: return 2 * m * s * d;
-    case 6: return 0;
-    case 7: return 2 * m * d * d;
-    case 10: case 12: return 2 * m * d * f;
-    case 11: return 2 * m * f;  // addition and GELU, one each
-    case 8: case 13: return 2 * m * d;
-    default: return 7 * m * d;  // LayerNorm: shift, two sums, square, scale, gamma, beta
+    case 0:
+      return 2 * m * d * 3 * d;
+    case 1:
+      return m * 3 * d;
+    case 2:
+      return 2 * m * s * d;
+    case 3:
+      return m * s * h;
+    case 4:
+      return 4 * m * s * h;  // maximum, exponential, sum, division: one each
+    case 5:
+      return 2 * m * s * d;
+    case 6:
+      return 0;
+    case 7:
+      return 2 * m * d * d;
+    case 10:
+    case 12:
+      return 2 * m * d * f;
+    case 11:
+      return 2 * m * f;  // addition and GELU, one each
+    case 8:
+    case 13:
+      return 2 * m * d;
+    default:
+      return 7 * m * d;  // LayerNorm: shift, two sums, square, scale, gamma, beta
   }
 }
 

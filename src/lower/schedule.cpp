@@ -53,7 +53,8 @@ void set_field(Schedule& schedule, std::string_view key, std::string_view value)
     schedule.hand_off = static_cast<HandOff>(at - kHandOffs.begin());
   } else if (key == "tile") {
     const auto parts = base::split(value, 'x');
-    if (parts.size() != 2) throw base::UsageError(fmt::format("schedule tile '{}': expected ROWSxCOLUMNS", value));
+    if (parts.size() != 2)
+      throw base::UsageError(fmt::format("schedule tile '{}': expected ROWSxCOLUMNS", value));
     schedule.tile_rows = parse_field(key, parts[0]);
     schedule.tile_columns = parse_field(key, parts[1]);
   } else if (key == "rows") {
@@ -71,9 +72,10 @@ void set_field(Schedule& schedule, std::string_view key, std::string_view value)
   } else if (key == "bridge") {
     schedule.bridge = parse_field(key, value) != 0;
   } else {
-    throw base::UsageError(fmt::format(
-        "schedule field '{}' is unknown: expected handoff, tile, rows, k, ffn, query, keys, perhead or bridge",
-        key));
+    throw base::UsageError(
+        fmt::format("schedule field '{}' is unknown: expected handoff, tile, rows, k, ffn, query, keys, "
+                    "perhead or bridge",
+                    key));
   }
 }
 
@@ -104,8 +106,8 @@ std::string_view name(HandOff hand_off) { return kHandOffs[static_cast<std::size
 
 std::string Schedule::to_string() const {
   return fmt::format("handoff={} tile={}x{} rows={} k={} ffn={} query={} keys={} perhead={:d} bridge={:d}",
-                     name(hand_off), tile_rows, tile_columns, row_block, k_chunk, ffn_chunk, query_rows, key_tiles,
-                     qkv_per_head, bridge);
+                     name(hand_off), tile_rows, tile_columns, row_block, k_chunk, ffn_chunk, query_rows,
+                     key_tiles, qkv_per_head, bridge);
 }
 
 Schedule Schedule::parse(std::string_view text) {
@@ -115,12 +117,14 @@ Schedule Schedule::parse(std::string_view text) {
     const auto equals = field.find('=');
     if (equals == std::string_view::npos)
       throw base::UsageError(fmt::format("schedule '{}': expected key=value fields, got '{}'", text, field));
-    set_field(schedule, std::string_view(field).substr(0, equals), std::string_view(field).substr(equals + 1));
+    set_field(schedule, std::string_view(field).substr(0, equals),
+              std::string_view(field).substr(equals + 1));
   }
   return schedule;
 }
 
-Schedule canonical(const Schedule& schedule, const plan::SegmentVariant& variant, const block::Problem& problem) {
+Schedule canonical(const Schedule& schedule, const plan::SegmentVariant& variant,
+                   const block::Problem& problem) {
   Schedule s = schedule;
   const Schedule defaults;
   if (s.hand_off != HandOff::pipeline) s.qkv_per_head = s.bridge = false;
@@ -129,14 +133,16 @@ Schedule canonical(const Schedule& schedule, const plan::SegmentVariant& variant
   s.hand_off = simplest_hand_off(variant, s);
   const std::vector<Phase> phases = phases_of(variant, s);
   const auto uses = [&](auto... kinds) {
-    return std::any_of(phases.begin(), phases.end(), [&](const Phase& p) { return ((p.kind == kinds) || ...); });
+    return std::any_of(phases.begin(), phases.end(),
+                       [&](const Phase& p) { return ((p.kind == kinds) || ...); });
   };
   if (!uses(PhaseKind::heads, PhaseKind::bridge)) s.query_rows = defaults.query_rows;
   if (!variant.hand_written) s.key_tiles = defaults.key_tiles;
   if (!has_gemm(variant)) s.k_chunk = defaults.k_chunk;
   if (!uses(PhaseKind::columns, PhaseKind::rows, PhaseKind::bridge) && !s.qkv_per_head)
     s.row_block = defaults.row_block;
-  if (!has_ffn_hand_over(variant) || s.hand_off != HandOff::pipeline || s.ffn_chunk >= problem.ffn) s.ffn_chunk = 0;
+  if (!has_ffn_hand_over(variant) || s.hand_off != HandOff::pipeline || s.ffn_chunk >= problem.ffn)
+    s.ffn_chunk = 0;
   return s;
 }
 
@@ -160,7 +166,8 @@ std::vector<Schedule> schedule_space(const plan::SegmentVariant& variant, const 
   std::vector<Schedule> space;
   const auto add = [&](Schedule s) {
     s = canonical(s, variant, problem);
-    if (refuse(s, variant, problem, target).empty() && std::find(space.begin(), space.end(), s) == space.end())
+    if (refuse(s, variant, problem, target).empty() &&
+        std::find(space.begin(), space.end(), s) == space.end())
       space.push_back(s);
   };
   add(first);
@@ -209,11 +216,13 @@ std::string refuse(const Schedule& s, const plan::SegmentVariant& variant, const
   if (std::find(tiles.begin(), tiles.end(), std::pair{s.tile_rows, s.tile_columns}) == tiles.end())
     return fmt::format("tile {}x{} is not one of {}'s register tiles", s.tile_rows, s.tile_columns,
                        name(target.isa));
-  if (s.row_block < 1 || s.row_block > 1024) return fmt::format("row block {} is outside 1..1024", s.row_block);
+  if (s.row_block < 1 || s.row_block > 1024)
+    return fmt::format("row block {} is outside 1..1024", s.row_block);
   if (s.k_chunk < 1) return fmt::format("K-chunk {} is not positive", s.k_chunk);
   if (s.query_rows < 1 || 64 % s.query_rows != 0)
     return fmt::format("{} query rows do not divide the mask's tile of 64", s.query_rows);
-  if (s.key_tiles < 1 || s.key_tiles > 1024) return fmt::format("{} key tiles are outside 1..1024", s.key_tiles);
+  if (s.key_tiles < 1 || s.key_tiles > 1024)
+    return fmt::format("{} key tiles are outside 1..1024", s.key_tiles);
   if (s.ffn_chunk < 0 || s.ffn_chunk % s.tile_columns != 0)
     return fmt::format("FFN chunk {} is not a multiple of the panel width {}", s.ffn_chunk, s.tile_columns);
   if (s.qkv_per_head && s.bridge) return "qkv per head and the bridge exclude each other";
@@ -222,7 +231,8 @@ std::string refuse(const Schedule& s, const plan::SegmentVariant& variant, const
   if (canonical(s, variant, problem).bridge != s.bridge)
     return "the bridge needs hand-off pipeline and a segment from operator 5 or earlier to 7 or later";
   if (s.bridge && s.row_block % s.query_rows != 0)
-    return fmt::format("the bridge needs a row block ({}) of whole query blocks ({})", s.row_block, s.query_rows);
+    return fmt::format("the bridge needs a row block ({}) of whole query blocks ({})", s.row_block,
+                       s.query_rows);
   return {};
 }
 

@@ -32,16 +32,16 @@ std::string_view name(HandOff hand_off);
 
 struct Schedule {
   HandOff hand_off = HandOff::barrier;
-  int tile_rows = 6;      // GEMM register tile: rows
-  int tile_columns = 16;  // columns; also the panel width of packed weights
-  int row_block = 64;     // rows of a row block
-  int k_chunk = 768;      // K per pass over a weight panel
-  int ffn_chunk = 0;      // inner FFN columns kept on chip at a time; 0: all
-  int query_rows = 64;    // query rows per attention step; divides 64
-  int key_tiles = 8;      // mask tiles of 64 keys per step of the online softmax
+  int tile_rows = 6;          // GEMM register tile: rows
+  int tile_columns = 16;      // columns; also the panel width of packed weights
+  int row_block = 64;         // rows of a row block
+  int k_chunk = 768;          // K per pass over a weight panel
+  int ffn_chunk = 0;          // inner FFN columns kept on chip at a time; 0: all
+  int query_rows = 64;        // query rows per attention step; divides 64
+  int key_tiles = 8;          // mask tiles of 64 keys per step of the online softmax
   bool qkv_per_head = false;  // operator 0 computed per head inside the attention loop: no barrier, no qkv
-  bool bridge = false;    // attention inside the row-block loop: no barrier before out_gemm, K and V packed
-                          // again for every row block
+  bool bridge = false;  // attention inside the row-block loop: no barrier before out_gemm, K and V packed
+                        // again for every row block
 
   /// "handoff=pipeline tile=6x16 rows=64 k=768 ffn=768 query=64 keys=8 perhead=0 bridge=0", fields that
   /// matter to no operator left out by canonical(); parse() reads it back, missing fields are defaults.
@@ -66,17 +66,19 @@ std::span<const std::pair<int, int>> gemm_tiles(Isa isa);
 
 /// `schedule` with every field that does not change `variant`'s program set to its default: two schedules
 /// with equal canonical forms generate the same kernel.
-Schedule canonical(const Schedule& schedule, const plan::SegmentVariant& variant, const block::Problem& problem);
+Schedule canonical(const Schedule& schedule, const plan::SegmentVariant& variant,
+                   const block::Problem& problem);
 
 /// The schedule a variant gets when nothing was measured.
-Schedule default_schedule(const plan::SegmentVariant& variant, const block::Problem& problem, const CpuTarget& target);
+Schedule default_schedule(const plan::SegmentVariant& variant, const block::Problem& problem,
+                          const CpuTarget& target);
 
 /// The schedules worth timing for a variant: distinct programs only, default first, at most about eight.
 std::vector<Schedule> schedule_space(const plan::SegmentVariant& variant, const block::Problem& problem,
                                      const CpuTarget& target);
 
 /// Empty when the schedule can run; else the reason it is refused, for the log.
-std::string refuse(const Schedule& schedule, const plan::SegmentVariant& variant, const block::Problem& problem,
-                   const CpuTarget& target);
+std::string refuse(const Schedule& schedule, const plan::SegmentVariant& variant,
+                   const block::Problem& problem, const CpuTarget& target);
 
 }  // namespace fusetune::lower

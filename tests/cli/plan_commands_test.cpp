@@ -82,7 +82,7 @@ TEST(Translate, JsonToAFileLeavesStandardOutputToPeople) {
 TEST(Translate, ExplainDrawsEveryOperatorOnce) {
   const Outcome run = fusetune({"translate", "48996", "--explain"});
   EXPECT_EQ(run.exit_code, 0);
-  for (const char* name : {" qkv_gemm ", " softmax ", " merge_heads ", " ffn2_bias_residual ", " layernorm2 "}) {
+  for (const char* name : {" qkv_gemm  ", " softmax  ", " merge_heads  ", " ffn2_bias_residual  ", " layernorm2  "}) {
     const std::size_t at = run.out.find(name);
     ASSERT_NE(at, std::string::npos) << name;
     EXPECT_EQ(run.out.find(name, at + 1), std::string::npos) << name;

@@ -57,7 +57,9 @@ TEST(ProblemOptions, NumbersThatAreNone) {
 }
 
 TEST(ProblemOptions, FilesThatAreNotThere) {
-  EXPECT_EQ(verify({"--hf-model", "/no/such/model"}).exit_code, 2);
+  const Outcome model = verify({"--hf-model", "/no/such/model"});
+  EXPECT_EQ(model.exit_code, 3);
+  EXPECT_THAT(model.err, HasSubstr("/no/such/model"));
   const Outcome weights = verify({"--weights", "/no/such.safetensors", "--seq", "8"});
   EXPECT_NE(weights.exit_code, 0);
   EXPECT_THAT(weights.err, HasSubstr("/no/such.safetensors"));

@@ -11,7 +11,8 @@
 namespace ft {
 constexpr int kLanes = FUSETUNE_LANES;
 }
-// clang-format off: in the order a translation unit has them
+// In the order a translation unit has them.
+// clang-format off
 #include "cpu/abi.h"
 #include "cpu/vector.h"
 #include "ops/math.h"
@@ -51,7 +52,8 @@ TEST(Math, ErfIsWithinFiveEMinusSeven) {
   double worst = 0;
   for (double x = -6; x < 6; x += 0.0001) {
     const float at = static_cast<float>(x);
-    worst = std::max(worst, std::fabs(lane0([](ft::vec v) { return ft::erf(v); }, at) - std::erf(double(at))));
+    worst =
+        std::max(worst, std::fabs(lane0([](ft::vec v) { return ft::erf(v); }, at) - std::erf(double(at))));
   }
   EXPECT_LT(worst, 5e-7);
 }
@@ -141,7 +143,8 @@ TEST(Gemm, EveryRowCountAndDepthAgreesWithFloat64) {
       std::vector<float> a(rows * lda), panel(k * width), c(rows * width + 1, 1.0f);
       for (float& v : a) v = uniform(random);
       for (float& v : panel) v = uniform(random);
-      ft::multiply_rows<kRows, kVectors>(a.data(), lda, rows, panel.data(), k, c.data(), width, true, nullptr);
+      ft::multiply_rows<kRows, kVectors>(a.data(), lda, rows, panel.data(), k, c.data(), width, true,
+                                         nullptr);
       for (long r = 0; r < rows; ++r)
         for (long j = 0; j < width; ++j) {
           double want = 1;
@@ -184,7 +187,7 @@ TEST(Partition, HeadTasksCoverEveryQueryOnce) {
         std::vector<int> seen(heads * 130, 0);
         for (int t = 0; t < threads; ++t) {
           const ft::HeadTasks tasks = ft::head_tasks(heads, 3, may_split, t, threads);
-          if (!may_split) EXPECT_EQ(tasks.splits, 1);
+          EXPECT_TRUE(may_split || tasks.splits == 1);
           for (long i = tasks.begin; i < tasks.end; ++i) {
             const ft::Range q = ft::part_of(130, i % tasks.splits, tasks.splits, 64);
             for (long s = q.begin; s < q.end; ++s) ++seen[i / tasks.splits * 130 + s];

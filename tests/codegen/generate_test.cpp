@@ -43,7 +43,8 @@ TEST(Generate, EveryVariantAndScheduleOfEveryIsaIsGenerated) {
         symbols.insert(kernel.symbol);
         ++kernels;
       }
-    EXPECT_EQ(symbols.size(), kernels) << "two schedules of " << lower::name(isa) << " generate the same kernel";
+    EXPECT_EQ(symbols.size(), kernels)
+        << "two schedules of " << lower::name(isa) << " generate the same kernel";
   }
 }
 
@@ -66,8 +67,8 @@ TEST(Generate, TheSameInputGivesTheSameTextAndAnotherInputAnotherHash) {
 TEST(Generate, IntermediatesOfOnePipelineNeverReachMemory) {
   const plan::SegmentVariant variant{{7, 14}, false};
   const auto target = target_of(lower::Isa::avx2);
-  const KernelSource kernel =
-      generate_cpu(variant, lower::default_schedule(variant, small_problem(), target), small_problem(), target);
+  const KernelSource kernel = generate_cpu(variant, lower::default_schedule(variant, small_problem(), target),
+                                           small_problem(), target);
   EXPECT_TRUE(kernel.workspace.empty());
   EXPECT_THAT(kernel.body, Not(HasSubstr("ft_barrier_wait")));
   EXPECT_EQ(kernel.writes, std::vector{block::Tensor::output});
@@ -116,7 +117,8 @@ TEST(Generate, AllPlansAreLoweredWithinTenSeconds) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<KernelSource> sources;
   for (const auto& variant : plan::all_variants())
-    sources.push_back(generate_cpu(variant, lower::default_schedule(variant, problem, target), problem, target));
+    sources.push_back(
+        generate_cpu(variant, lower::default_schedule(variant, problem, target), problem, target));
   std::size_t characters = 0, plans = 0;
   for (const auto& plan : plan::all_plans()) {
     std::string text;

@@ -52,7 +52,8 @@ TEST(Program, ThePipelineOfTheWholeBlockHasThreePhases) {
 
 TEST(Program, SkipEdgesAreLiveOut) {
   EXPECT_EQ(lowered({{1, 2}, false}, HandOff::pipeline).placement(block::Tensor::v), Placement::live_out);
-  EXPECT_EQ(lowered({{7, 10}, false}, HandOff::pipeline).placement(block::Tensor::norm1), Placement::live_out);
+  EXPECT_EQ(lowered({{7, 10}, false}, HandOff::pipeline).placement(block::Tensor::norm1),
+            Placement::live_out);
   EXPECT_EQ(lowered({{7, 13}, false}, HandOff::pipeline).placement(block::Tensor::norm1), Placement::on_chip);
 }
 

@@ -24,7 +24,8 @@ TEST(Schedule, TextRoundTripsForTheWholeSpace) {
 }
 
 TEST(Schedule, MalformedTextIsAUsageError) {
-  for (const char* text : {"rows", "rows=x", "rows=-1", "handoff=magic", "tile=6", "colour=red", "tile=6x16x2"})
+  for (const char* text :
+       {"rows", "rows=x", "rows=-1", "handoff=magic", "tile=6", "colour=red", "tile=6x16x2"})
     EXPECT_THROW(Schedule::parse(text), base::UsageError) << text;
 }
 

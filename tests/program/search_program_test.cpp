@@ -26,8 +26,8 @@ class SearchProgram : public testing::Test {
   static std::filesystem::path at(const std::string& name) { return directory_->path() / name; }
 
   static Run search(const std::string& options, const std::string& before = "") {
-    return shell("export FUSETUNE_CACHE_DIR='" SEARCH_TEST_CACHE "'; " + before +
-                     "\"$FUSETUNE\" search" + kProblem + kTiming + options,
+    return shell("export FUSETUNE_CACHE_DIR='" SEARCH_TEST_CACHE "'; " + before + "\"$FUSETUNE\" search" +
+                     kProblem + kTiming + options,
                  directory_->path());
   }
   static nlohmann::json json(const Run& run) {
