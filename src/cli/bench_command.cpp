@@ -29,7 +29,8 @@ std::string verdict(const measure::PairedComparison& comparison, bool baseline) 
   return comparison.ratio < 1 ? "faster" : "slower";
 }
 
-report::Table rows(const std::vector<plan::FusionMask>& masks, const std::vector<measure::PairedComparison>& results) {
+report::Table rows(const std::vector<plan::FusionMask>& masks,
+                   const std::vector<measure::PairedComparison>& results) {
   report::Table table({{"mask", "mask"},
                        {"plan", "plan"},
                        {"outcome", "outcome"},
@@ -47,9 +48,9 @@ report::Table rows(const std::vector<plan::FusionMask>& masks, const std::vector
     const measure::TimingSummary& time = i == 0 ? result.time_a : result.time_b;
     const auto if_ok = [ok](double value) { return ok ? report::Cell(value) : report::Cell(); };
     table.add({std::int64_t{masks[i].value}, plan::FusionPlan::from_mask(masks[i]).to_string(),
-               std::string(measure::name(result.outcome)), if_ok(time.median_us), if_ok(time.mad_us), if_ok(time.min_us),
-               if_ok(result.ratio), if_ok(result.low), if_ok(result.high), std::int64_t{result.pairs},
-               verdict(result, i == 0)});
+               std::string(measure::name(result.outcome)), if_ok(time.median_us), if_ok(time.mad_us),
+               if_ok(time.min_us), if_ok(result.ratio), if_ok(result.low), if_ok(result.high),
+               std::int64_t{result.pairs}, verdict(result, i == 0)});
   }
   return table;
 }
@@ -64,7 +65,8 @@ int run_bench(Options& options) {
   RowsOutput output;
   int pairs = 40;
   mask_arguments.declare(options, true);
-  options.integer("--pairs", pairs, "N", "alternating pairs per plan; 40 screen, 160 can claim 1 %", 5, 100000);
+  options.integer("--pairs", pairs, "N", "alternating pairs per plan; 40 screen, 160 can claim 1 %", 5,
+                  100000);
   output.declare(options);
   schedule.declare(options);
   session_arguments.declare(options);

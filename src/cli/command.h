@@ -1,9 +1,9 @@
 // The table of commands: dispatch, help and suggestions come from it.
 //
-// To add a command: one file in cli/ with `int run_NAME(Options& options)`, its declaration below and one row in
-// command.cpp. The function declares its options, calls options.parse(), does the work, writes results
-// with cli::print() (cli/output.h; never std::cout) and returns the exit code: kDone, or kBadAnswer when it ran
-// and the answer is bad. Everything else is an exception from base/error.h, which main.cpp maps.
+// To add a command: one file in cli/ with `int run_NAME(Options& options)`, its declaration below and one row
+// in command.cpp. The function declares its options, calls options.parse(), does the work, writes results
+// with cli::print() (cli/output.h; never std::cout) and returns the exit code: kDone, or kBadAnswer when it
+// ran and the answer is bad. Everything else is an exception from base/error.h, which main.cpp maps.
 #pragma once
 
 #include <span>
@@ -13,16 +13,16 @@
 
 namespace fusetune::cli {
 
-inline constexpr int kDone = 0;         // it ran and the answer is good
-inline constexpr int kBadAnswer = 1;    // it ran and the answer is bad: mismatch, nothing valid measured, drift
-inline constexpr int kUsage = 2;        // base::UsageError
+inline constexpr int kDone = 0;       // it ran and the answer is good
+inline constexpr int kBadAnswer = 1;  // it ran and the answer is bad: mismatch, nothing valid measured, drift
+inline constexpr int kUsage = 2;      // base::UsageError
 inline constexpr int kEnvironment = 3;  // base::EnvironmentError, base::InternalError
 inline constexpr int kInterrupted = 130;
 
 struct Command {
   std::string_view name;
-  std::string_view summary;  // one line, lower case, no full stop
-  std::string_view example;  // one or more command lines, shown by --help
+  std::string_view summary;                // one line, lower case, no full stop
+  std::string_view example;                // one or more command lines, shown by --help
   int (*run)(Options& options) = nullptr;  // nullptr: a later version brings it; refused by name
   bool hidden = false;                     // not in the list of commands
 };

@@ -32,7 +32,8 @@ std::string lines() {
     if (devices.empty()) text += fmt::format("{:<6} no device\n", info.name);
     for (const backend::Device& device : devices) {
       text += fmt::format("{:<6} {}\n", info.name, device.name);
-      for (const auto& [key, value] : device.properties) text += fmt::format("       {:<10} {}\n", key, value);
+      for (const auto& [key, value] : device.properties)
+        text += fmt::format("       {:<10} {}\n", key, value);
     }
   }
   return text;

@@ -16,9 +16,11 @@ using backend::Check;
 Check check_temporary_files() {
   try {
     const base::TemporaryDirectory directory;
-    return {"temporary files", Check::Status::ok, directory.path().parent_path().string() + " is writable", ""};
+    return {"temporary files", Check::Status::ok, directory.path().parent_path().string() + " is writable",
+            ""};
   } catch (const base::EnvironmentError& error) {
-    return {"temporary files", Check::Status::missing, error.what(), "set TMPDIR to a directory you can write"};
+    return {"temporary files", Check::Status::missing, error.what(),
+            "set TMPDIR to a directory you can write"};
   }
 }
 
@@ -28,7 +30,8 @@ Check check_database() {
     const base::TemporaryDirectory directory;
     const store::StoreStats stats = store::TuningStore(directory.path() / "doctor.db").stats();
     return {"database", Check::Status::ok,
-            fmt::format("SQLite works, schema {}, journal mode {}", stats.schema_version, stats.journal_mode), ""};
+            fmt::format("SQLite works, schema {}, journal mode {}", stats.schema_version, stats.journal_mode),
+            ""};
   } catch (const base::EnvironmentError& error) {
     return {"database", Check::Status::missing, error.what(), "set TMPDIR to a directory you can write"};
   }
@@ -43,24 +46,33 @@ std::vector<Finding> examine(const backend::DiagnoseOptions& options) {
   std::vector<Finding> findings = {{"", check_temporary_files()}, {"", check_database()}};
   for (const backend::BackendInfo& info : backend::backends()) {
     if (!info.make) continue;
-    for (Check& check : info.make()->diagnose(options)) findings.push_back({std::string(info.name), std::move(check)});
+    for (Check& check : info.make()->diagnose(options))
+      findings.push_back({std::string(info.name), std::move(check)});
   }
   return findings;
 }
 
 std::string_view name(Check::Status status) {
   switch (status) {
-    case Check::Status::ok: return "ok";
-    case Check::Status::warning: return "warning";
-    case Check::Status::missing: return "missing";
+    case Check::Status::ok:
+      return "ok";
+    case Check::Status::warning:
+      return "warning";
+    case Check::Status::missing:
+      return "missing";
   }
   return "?";
 }
 
 report::Table rows(const std::vector<Finding>& findings) {
-  report::Table table({{"backend", "backend"}, {"what", "what"}, {"status", "status"}, {"detail", "detail"}, {"remedy", "remedy"}});
+  report::Table table({{"backend", "backend"},
+                       {"what", "what"},
+                       {"status", "status"},
+                       {"detail", "detail"},
+                       {"remedy", "remedy"}});
   for (const auto& [part, check] : findings)
-    table.add({part.empty() ? report::Cell() : report::Cell(part), check.what, std::string(name(check.status)), check.detail,
+    table.add({part.empty() ? report::Cell() : report::Cell(part), check.what,
+               std::string(name(check.status)), check.detail,
                check.remedy.empty() ? report::Cell() : report::Cell(check.remedy)});
   return table;
 }
@@ -79,7 +91,8 @@ std::string lines(const std::vector<Finding>& findings) {
 int run_doctor(Options& options) {
   backend::DiagnoseOptions diagnose;
   RowsOutput output;
-  options.text("--cxx", diagnose.cxx, "COMPILER", "C++ compiler to look for; default: $CXX, then what is found");
+  options.text("--cxx", diagnose.cxx, "COMPILER",
+               "C++ compiler to look for; default: $CXX, then what is found");
   output.declare(options);
   options.parse();
 

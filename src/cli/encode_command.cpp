@@ -12,8 +12,9 @@ int run_encode(Options& options) {
   std::vector<std::string> words;
   bool hand_written = false;
   RowsOutput output;
-  options.texts("--segment", words, "FIRST-LAST ...",
-                "operators that share a kernel, as mask positions 1 to 15; operators in no segment run alone");
+  options.texts(
+      "--segment", words, "FIRST-LAST ...",
+      "operators that share a kernel, as mask positions 1 to 15; operators in no segment run alone");
   options.flag("--hand-written", hand_written, "the hand-written attention runs positions 3 to 7");
   output.declare(options);
   options.parse();

@@ -35,10 +35,12 @@ struct GenerateArguments {
     options.text("--isa", isa, "generic|avx2|avx512", "instruction set; default: the best this CPU runs");
     options.integer("--threads", threads, "N", "threads the schedules are for; 0: all CPUs of this process");
     options.text("--out", out, "DIR", "write one file per segment; default: print them");
-    options.flag("--standalone", standalone, "with the building blocks inside: compiles alone, without include path");
+    options.flag("--standalone", standalone,
+                 "with the building blocks inside: compiles alone, without include path");
     options.flag("--compile", compile, "compile them too and say how it went");
     options.text("--cxx", cxx, "COMPILER", "C++ compiler; default: $CXX, then what is found");
-    options.text("--kernel-dir", kernel_dir, "DIR", "read the building blocks from DIR, not from the program");
+    options.text("--kernel-dir", kernel_dir, "DIR",
+                 "read the building blocks from DIR, not from the program");
     options.later("--arch");
     schedule.declare(options);
     problem.declare(options);
@@ -61,7 +63,8 @@ lower::CpuTarget target_of(const backend::cpu::CpuInfo& cpu, const GenerateArgum
   return target;
 }
 
-std::string fingerprint(const backend::cpu::CpuInfo& cpu, const lower::CpuTarget& target, const std::string& cxx) {
+std::string fingerprint(const backend::cpu::CpuInfo& cpu, const lower::CpuTarget& target,
+                        const std::string& cxx) {
   return measure::describe_environment(cpu, target.isa, target.threads, backend::cpu::find_compiler(cxx),
                                        measure::CacheMode::model)
       .fingerprint;
@@ -107,14 +110,16 @@ int compile_all(const std::vector<codegen::KernelSource>& kernels, lower::Isa is
   base::note(fmt::format("compiling with {} {}", compiler.path, compiler.version));
   backend::cpu::CompileOptions options;
   options.cache_directory = base::cache_directory();
-  const auto results = backend::cpu::KernelCompiler(std::move(compiler), isa, options).compile(kernels, Progress("compiling"));
+  const auto results =
+      backend::cpu::KernelCompiler(std::move(compiler), isa, options).compile(kernels, Progress("compiling"));
   int failed = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].status == backend::cpu::CompileResult::Status::ok) continue;
     ++failed;
     base::note(fmt::format("{} does not compile:\n{}", kernels[i].variant.to_string(), results[i].log));
   }
-  base::note(fmt::format("{} of {} kernels compiled", kernels.size() - static_cast<std::size_t>(failed), kernels.size()));
+  base::note(fmt::format("{} of {} kernels compiled", kernels.size() - static_cast<std::size_t>(failed),
+                         kernels.size()));
   return failed == 0 ? kDone : kBadAnswer;
 }
 

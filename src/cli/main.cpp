@@ -94,7 +94,8 @@ int run(std::vector<std::string> words) {
   } catch (const std::bad_alloc&) {
     return complain("out of memory: choose a smaller problem", kEnvironment);
   } catch (const std::exception& error) {
-    return complain(fmt::format("unexpected error, please report it: {}", error.what()).c_str(), kEnvironment);
+    return complain(fmt::format("unexpected error, please report it: {}", error.what()).c_str(),
+                    kEnvironment);
   }
 }
 

@@ -44,7 +44,8 @@ std::vector<plan::FusionMask> MaskArguments::masks() const {
 
 std::vector<plan::FusionMask> MaskArguments::at_least_one() const {
   std::vector<plan::FusionMask> result = masks();
-  if (result.empty()) throw base::UsageError("which MASK? For example 48996 or 0b0010101010101010; see --help");
+  if (result.empty())
+    throw base::UsageError("which MASK? For example 48996 or 0b0010101010101010; see --help");
   return result;
 }
 

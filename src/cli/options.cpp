@@ -25,7 +25,8 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-/// CLI11 takes a value "[7-14]" for a list and drops its brackets. A mark before the bracket keeps it from that.
+/// CLI11 takes a value "[7-14]" for a list and drops its brackets. A mark before the bracket keeps it from
+/// that.
 constexpr char kShield = '\x01';
 
 std::string shielded(std::string word) {
@@ -46,10 +47,10 @@ struct Options::Impl {
   std::string command;
   CLI::App app;
   std::vector<std::string> words;
-  std::vector<std::string> names;      // declared, for suggestions
-  std::vector<std::string> required;   // names of positionals that must be there
-  std::vector<std::string> later;      // known, refused
-  std::vector<std::string*> outputs;   // targets of output()
+  std::vector<std::string> names;                // declared, for suggestions
+  std::vector<std::string> required;             // names of positionals that must be there
+  std::vector<std::string> later;                // known, refused
+  std::vector<std::string*> outputs;             // targets of output()
   std::vector<std::vector<std::string>*> lists;  // targets of texts() and positionals()
   std::string group;
   bool quiet = false;
@@ -61,17 +62,19 @@ struct Options::Impl {
     return option;
   }
 
-  /// An option whose one value `read` turns into its target; `read` returns what was expected, empty if all is well.
+  /// An option whose one value `read` turns into its target; `read` returns what was expected, empty if all
+  /// is well.
   template <typename Read>
-  void add_value(std::string_view name, std::string_view value, std::string_view help, const std::string& initial,
-                 Read read) {
+  void add_value(std::string_view name, std::string_view value, std::string_view help,
+                 const std::string& initial, Read read) {
     const auto convert = [name = std::string(name), read](const std::string& word) {
       const std::string text = unshielded(word);
       if (const std::string expected = read(text); !expected.empty())
         throw base::UsageError(fmt::format("{} {}: expected {}", name, text.empty() ? "''" : text, expected));
     };
     const std::string default_text = initial.empty() ? "" : fmt::format(" [{}]", initial);
-    finish(app.add_option_function<std::string>(std::string(name), convert, std::string(help) + default_text), name, value);
+    finish(app.add_option_function<std::string>(std::string(name), convert, std::string(help) + default_text),
+           name, value);
   }
 
   void refuse_unknown_words() const {
@@ -83,7 +86,8 @@ struct Options::Impl {
       const std::vector<std::string_view> candidates(names.begin(), names.end());
       const std::string near = base::nearest(name, candidates);
       throw base::UsageError(fmt::format("unknown option '{}'{}; see fusetune {} --help", name,
-                                         near.empty() ? "" : fmt::format(", did you mean {}?", near), command));
+                                         near.empty() ? "" : fmt::format(", did you mean {}?", near),
+                                         command));
     }
   }
 };
@@ -104,7 +108,8 @@ Options::Options(const Command& command, std::vector<std::string> words) : impl_
 
 Options::~Options() = default;
 
-void Options::positionals(std::string_view name, std::vector<std::string>& target, std::string_view help, bool required) {
+void Options::positionals(std::string_view name, std::vector<std::string>& target, std::string_view help,
+                          bool required) {
   impl_->app.add_option(std::string(name), target, std::string(help))->type_name("");
   impl_->lists.push_back(&target);
   if (required) impl_->required.emplace_back(name);
@@ -120,7 +125,8 @@ void Options::flag(std::string_view name, bool& target, std::string_view help) {
   impl_->finish(impl_->app.add_flag(std::string(name), target, std::string(help)), name, "");
 }
 
-void Options::text(std::string_view name, std::string& target, std::string_view value, std::string_view help) {
+void Options::text(std::string_view name, std::string& target, std::string_view value,
+                   std::string_view help) {
   impl_->add_value(name, value, help, target, [&target](const std::string& text) {
     target = text;
     return std::string();
@@ -144,8 +150,8 @@ void Options::choice(std::string_view name, std::string& target, const std::vect
   });
 }
 
-void Options::integer(std::string_view name, std::int64_t& target, std::string_view value, std::string_view help,
-                      std::int64_t minimum, std::int64_t maximum) {
+void Options::integer(std::string_view name, std::int64_t& target, std::string_view value,
+                      std::string_view help, std::int64_t minimum, std::int64_t maximum) {
   const std::string initial = target < minimum ? "" : std::to_string(target);
   impl_->add_value(name, value, help, initial, [&target, minimum, maximum](const std::string& text) {
     const auto number = base::parse_int(text);
@@ -158,8 +164,8 @@ void Options::integer(std::string_view name, std::int64_t& target, std::string_v
   });
 }
 
-void Options::integer(std::string_view name, int& target, std::string_view value, std::string_view help, int minimum,
-                      int maximum) {
+void Options::integer(std::string_view name, int& target, std::string_view value, std::string_view help,
+                      int minimum, int maximum) {
   const std::string initial = target < minimum ? "" : std::to_string(target);
   impl_->add_value(name, value, help, initial, [&target, minimum, maximum](const std::string& text) {
     const auto number = base::parse_int(text);
@@ -236,11 +242,14 @@ void Options::parse() {
     if (given(name)) throw base::UsageError(fmt::format("the option {} comes with a later version", name));
   for (const std::string& name : impl.required)
     if (!given(name))
-      throw base::UsageError(fmt::format("fusetune {} needs {}; see fusetune {} --help", impl.command, name, impl.command));
+      throw base::UsageError(
+          fmt::format("fusetune {} needs {}; see fusetune {} --help", impl.command, name, impl.command));
   base::set_quiet(impl.quiet);
 }
 
-bool Options::given(std::string_view name) const { return impl_->app.get_option(std::string(name))->count() > 0; }
+bool Options::given(std::string_view name) const {
+  return impl_->app.get_option(std::string(name))->count() > 0;
+}
 
 std::string Options::command_line(std::span<const std::string_view> names) const {
   std::string text;

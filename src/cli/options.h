@@ -37,7 +37,8 @@ class Options {
   ~Options();
 
   /// All remaining words, e.g. masks. `required`: at least one must be there.
-  void positionals(std::string_view name, std::vector<std::string>& target, std::string_view help, bool required = true);
+  void positionals(std::string_view name, std::vector<std::string>& target, std::string_view help,
+                   bool required = true);
   /// One word.
   void positional(std::string_view name, std::string& target, std::string_view help, bool required = true);
 
@@ -45,17 +46,21 @@ class Options {
   /// `value` names the value in the help, e.g. "FILE".
   void text(std::string_view name, std::string& target, std::string_view value, std::string_view help);
   /// May be given several times, with one or more values each time.
-  void texts(std::string_view name, std::vector<std::string>& target, std::string_view value, std::string_view help);
+  void texts(std::string_view name, std::vector<std::string>& target, std::string_view value,
+             std::string_view help);
   /// One of `choices`; anything else is a usage error that lists them.
-  void choice(std::string_view name, std::string& target, const std::vector<std::string>& choices, std::string_view help);
+  void choice(std::string_view name, std::string& target, const std::vector<std::string>& choices,
+              std::string_view help);
   /// Whole numbers in [minimum, maximum]; C locale, no '+', no suffix.
   void integer(std::string_view name, std::int64_t& target, std::string_view value, std::string_view help,
                std::int64_t minimum = 0, std::int64_t maximum = INT64_MAX);
-  void integer(std::string_view name, int& target, std::string_view value, std::string_view help, int minimum = 0,
-               int maximum = INT32_MAX);
-  void unsigned_integer(std::string_view name, std::uint64_t& target, std::string_view value, std::string_view help);
+  void integer(std::string_view name, int& target, std::string_view value, std::string_view help,
+               int minimum = 0, int maximum = INT32_MAX);
+  void unsigned_integer(std::string_view name, std::uint64_t& target, std::string_view value,
+                        std::string_view help);
   /// Finite numbers >= minimum; C locale.
-  void number(std::string_view name, double& target, std::string_view value, std::string_view help, double minimum = 0);
+  void number(std::string_view name, double& target, std::string_view value, std::string_view help,
+              double minimum = 0);
   /// "--name" alone sets "-" (standard output), "--name=FILE" sets FILE: --json, --csv.
   void output(std::string_view name, std::string& target, std::string_view help);
 
@@ -69,7 +74,8 @@ class Options {
   void parse();
   /// After parse(): the user wrote this option.
   bool given(std::string_view name) const;
-  /// After parse(): those of `names` that the user wrote, with their values, quoted for a shell; each after a space.
+  /// After parse(): those of `names` that the user wrote, with their values, quoted for a shell; each after a
+  /// space.
   std::string command_line(std::span<const std::string_view> names) const;
 
  private:

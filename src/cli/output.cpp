@@ -39,7 +39,8 @@ void RowsOutput::declare(Options& options) {
 }
 
 void RowsOutput::check() const {
-  if (json_ == "-" && csv_ == "-") throw base::UsageError("--json and --csv both print: give one of them a file");
+  if (json_ == "-" && csv_ == "-")
+    throw base::UsageError("--json and --csv both print: give one of them a file");
 }
 
 bool RowsOutput::write(const report::Table& table) const {

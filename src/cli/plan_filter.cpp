@@ -12,10 +12,10 @@ namespace fusetune::cli {
 namespace {
 
 [[noreturn]] void refuse_filter(std::string_view text) {
-  throw base::UsageError(
-      fmt::format("filter '{}': expected kernels<=N (or < = >= >), handwritten, or has:FIRST-LAST with operators 0 to "
-                  "14, with ! before it for the opposite",
-                  text));
+  throw base::UsageError(fmt::format(
+      "filter '{}': expected kernels<=N (or < = >= >), handwritten, or has:FIRST-LAST with operators 0 to "
+      "14, with ! before it for the opposite",
+      text));
 }
 
 PlanFilter parse_kernels(std::string_view rest, std::string_view text) {
@@ -24,7 +24,8 @@ PlanFilter parse_kernels(std::string_view rest, std::string_view text) {
   if (!value) refuse_filter(text);
   const std::string_view relation = rest.substr(0, digits);
   const auto compare = [n = *value](auto relate) {
-    return PlanFilter([n, relate](const plan::FusionPlan& plan) { return relate(std::int64_t{plan.kernel_count()}, n); });
+    return PlanFilter(
+        [n, relate](const plan::FusionPlan& plan) { return relate(std::int64_t{plan.kernel_count()}, n); });
   };
   if (relation == "<=") return compare(std::less_equal<>());
   if (relation == "<") return compare(std::less<>());
@@ -67,10 +68,12 @@ PlanFilter parse_filter(std::string_view text) {
 MaskRange parse_range(std::string_view text) {
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos)
-    throw base::UsageError(fmt::format("range '{}': expected A:B, the masks from A up to but not including B", text));
+    throw base::UsageError(
+        fmt::format("range '{}': expected A:B, the masks from A up to but not including B", text));
   const MaskRange range{parse_end(text.substr(0, colon), 0), parse_end(text.substr(colon + 1), 65536)};
   if (range.begin >= range.end)
-    throw base::UsageError(fmt::format("range '{}' is empty: it holds the masks from A up to but not including B", text));
+    throw base::UsageError(
+        fmt::format("range '{}' is empty: it holds the masks from A up to but not including B", text));
   return range;
 }
 

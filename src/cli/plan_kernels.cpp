@@ -16,24 +16,27 @@ std::vector<plan::SegmentVariant> distinct_variants(std::span<const plan::Fusion
   return {distinct.begin(), distinct.end()};
 }
 
-std::vector<backend::cpu::CompileResult> compile(measure::Session& session, std::span<const Candidate> candidates) {
+std::vector<backend::cpu::CompileResult> compile(measure::Session& session,
+                                                 std::span<const Candidate> candidates) {
   std::vector<codegen::KernelSource> sources;
   sources.reserve(candidates.size());
   for (const Candidate& candidate : candidates)
-    sources.push_back(codegen::generate_cpu(candidate.variant, candidate.schedule, session.problem(), session.target()));
+    sources.push_back(
+        codegen::generate_cpu(candidate.variant, candidate.schedule, session.problem(), session.target()));
   return session.compile(sources, Progress("compiling"));
 }
 
 PlanCompiler::PlanCompiler(measure::Session& session, std::span<const plan::FusionPlan> plans,
                            const ScheduleTable& schedules) {
   std::vector<Candidate> candidates;
-  for (const plan::SegmentVariant& variant : distinct_variants(plans)) candidates.push_back({variant, schedules(variant)});
+  for (const plan::SegmentVariant& variant : distinct_variants(plans))
+    candidates.push_back({variant, schedules(variant)});
   const auto results = compile(session, candidates);
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].status != backend::cpu::CompileResult::Status::ok)
       throw base::EnvironmentError(fmt::format("compiling the kernel of {} ({}) failed:\n{}",
-                                               candidates[i].variant.to_string(), candidates[i].schedule.to_string(),
-                                               results[i].log));
+                                               candidates[i].variant.to_string(),
+                                               candidates[i].schedule.to_string(), results[i].log));
     compiled_.emplace(candidates[i].variant, results[i].kernel);
   }
 }
@@ -48,7 +51,8 @@ std::string describe(const ScheduleTable& schedules, std::span<const plan::Segme
   std::map<std::string_view, int> counts;
   for (const plan::SegmentVariant& variant : variants) ++counts[schedules.origin(variant)];
   std::string text = "schedules:";
-  for (const auto& [origin, count] : counts) text += fmt::format("{} {} {}", text.back() == ':' ? "" : ",", count, origin);
+  for (const auto& [origin, count] : counts)
+    text += fmt::format("{} {} {}", text.back() == ':' ? "" : ",", count, origin);
   return text;
 }
 

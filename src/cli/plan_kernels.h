@@ -22,14 +22,16 @@ struct Candidate {
 std::vector<plan::SegmentVariant> distinct_variants(std::span<const plan::FusionPlan> plans);
 
 /// Generates and compiles; result i belongs to candidates[i].
-std::vector<backend::cpu::CompileResult> compile(measure::Session& session, std::span<const Candidate> candidates);
+std::vector<backend::cpu::CompileResult> compile(measure::Session& session,
+                                                 std::span<const Candidate> candidates);
 
 /// Compiled kernels of several plans, each distinct variant compiled once.
 class PlanCompiler {
  public:
-  /// Throws base::EnvironmentError with the compiler's log where a kernel does not compile, and base::UsageError
-  /// where a schedule is refused.
-  PlanCompiler(measure::Session& session, std::span<const plan::FusionPlan> plans, const ScheduleTable& schedules);
+  /// Throws base::EnvironmentError with the compiler's log where a kernel does not compile, and
+  /// base::UsageError where a schedule is refused.
+  PlanCompiler(measure::Session& session, std::span<const plan::FusionPlan> plans,
+               const ScheduleTable& schedules);
   measure::PlanKernels kernels(const plan::FusionPlan& plan) const;
 
  private:

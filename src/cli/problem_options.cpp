@@ -14,12 +14,14 @@ namespace {
 constexpr std::array<std::string_view, 3> kMaskIds = {"causal", "strided", "fixed"};
 
 constexpr std::array<std::string_view, 17> kNames = {
-    "--preset", "--hf-model", "--batch", "--seq",  "--heads", "--head-size", "--ffn",     "--layers", "--mask",
-    "--mask-id", "--dtype",   "--eps",   "--gelu", "--data",  "--seed",      "--weights", "--layer"};
+    "--preset", "--hf-model", "--batch", "--seq",     "--heads", "--head-size",
+    "--ffn",    "--layers",   "--mask",  "--mask-id", "--dtype", "--eps",
+    "--gelu",   "--data",     "--seed",  "--weights", "--layer"};
 
 std::string preset_names() {
   std::string names;
-  for (const block::Preset& preset : block::presets()) names += (names.empty() ? "" : "|") + std::string(preset.name);
+  for (const block::Preset& preset : block::presets())
+    names += (names.empty() ? "" : "|") + std::string(preset.name);
   return names;
 }
 
@@ -36,12 +38,14 @@ void ProblemOptions::declare(Options& options) {
   options_ = &options;
   options.group("Problem");
   options.text("--preset", preset_, "NAME", "sizes by name: " + preset_names());
-  options.text("--hf-model", hf_model_, "DIR", "sizes, eps and activation from config.json, weights beside it");
+  options.text("--hf-model", hf_model_, "DIR",
+               "sizes, eps and activation from config.json, weights beside it");
   options.integer("--batch", batch_, "N", "sequences", 1);
   options.integer("--seq", seq_, "N", "tokens of a sequence", 1);
   options.integer("--heads", heads_, "N", "attention heads; default: the preset's", 1);
   options.integer("--head-size", head_size_, "N", "size of a head; default: the preset's", 1);
-  options.integer("--ffn", ffn_, "N", "inner feed-forward size; default: the preset's, 4 x hidden for own sizes", 1);
+  options.integer("--ffn", ffn_, "N",
+                  "inner feed-forward size; default: the preset's, 4 x hidden for own sizes", 1);
   options.integer("--layers", layers_, "N", "layers of the model around the block; default: the preset's", 1);
   options.text("--mask", mask_, "PATTERN[:key=value,...]", "attention mask: " + pattern_names());
   options.integer("--mask-id", mask_id_, "ID", "instead of --mask: 0 causal, 1 strided, 2 fixed", 0, 2);
@@ -50,7 +54,8 @@ void ProblemOptions::declare(Options& options) {
   options.choice("--gelu", gelu_, {"erf", "tanh"}, "form of GELU");
   options.choice("--data", data_, {"uniform", "scaled"}, "distribution of generated data");
   options.unsigned_integer("--seed", seed_, "N", "of generated data");
-  options.text("--weights", weights_, "FILE", "weights from a .safetensors file with Hugging Face BERT names");
+  options.text("--weights", weights_, "FILE",
+               "weights from a .safetensors file with Hugging Face BERT names");
   options.integer("--layer", layer_, "N", "layer of --weights or --hf-model");
   options.group("");
 }
@@ -84,7 +89,8 @@ block::Problem ProblemOptions::problem() const {
 
   problem.batch = batch_;
   problem.seq = seq_;
-  problem.mask = block::MaskSpec::parse(options_->given("--mask-id") ? kMaskIds.at(mask_id_) : std::string_view(mask_));
+  problem.mask =
+      block::MaskSpec::parse(options_->given("--mask-id") ? kMaskIds.at(mask_id_) : std::string_view(mask_));
   problem.dtype = block::parse_dtype(dtype_);
   problem.data = block::parse_data_mode(data_);
   problem.seed = seed_;
@@ -104,8 +110,9 @@ std::filesystem::path ProblemOptions::weights() const {
 std::string ProblemOptions::command_line() const { return options_->command_line(kNames); }
 
 std::string describe(const block::Problem& problem) {
-  return fmt::format("batch {}  seq {}  heads {} x {}  ffn {}  mask {}  {}", problem.batch, problem.seq, problem.heads,
-                     problem.head_size, problem.ffn, problem.mask.to_string(), block::name(problem.dtype));
+  return fmt::format("batch {}  seq {}  heads {} x {}  ffn {}  mask {}  {}", problem.batch, problem.seq,
+                     problem.heads, problem.head_size, problem.ffn, problem.mask.to_string(),
+                     block::name(problem.dtype));
 }
 
 }  // namespace fusetune::cli

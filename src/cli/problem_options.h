@@ -13,8 +13,8 @@ namespace fusetune::cli {
 class ProblemOptions {
  public:
   void declare(Options& options);
-  /// Preset (default bert-base), overridden by --hf-model's config.json, overridden by explicit options; checked
-  /// against limits and memory. Throws base::UsageError. Call after options.parse().
+  /// Preset (default bert-base), overridden by --hf-model's config.json, overridden by explicit options;
+  /// checked against limits and memory. Throws base::UsageError. Call after options.parse().
   block::Problem problem() const;
   /// File given by --weights or found beside --hf-model's config.json; empty: generated data.
   std::filesystem::path weights() const;

@@ -50,10 +50,12 @@ void save_mask(const std::filesystem::path& directory, const block::Problem& pro
 }
 
 /// One .npy per tensor, named as in the documentation, the mask as booleans, and the problem's key.
-void save_data(const std::filesystem::path& directory, const block::Problem& problem, const block::BlockData& data) {
+void save_data(const std::filesystem::path& directory, const block::Problem& problem,
+               const block::BlockData& data) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (error) throw base::EnvironmentError(fmt::format("cannot create {}: {}", directory.string(), error.message()));
+  if (error)
+    throw base::EnvironmentError(fmt::format("cannot create {}: {}", directory.string(), error.message()));
   const auto file = [&](std::string_view name) { return directory / fmt::format("{}.npy", name); };
   for (int i = 0; i < block::kWeightCount; ++i) {
     const auto weight = static_cast<block::Weight>(i);
@@ -71,17 +73,19 @@ void save_data(const std::filesystem::path& directory, const block::Problem& pro
   base::write_file_atomic(directory / "problem.txt", problem.key() + "\n");
 }
 
-std::string summary(const block::Problem& problem, const std::vector<float>& output, const measure::CheckResult& check) {
+std::string summary(const block::Problem& problem, const std::vector<float>& output,
+                    const measure::CheckResult& check) {
   double squares = 0;
   for (const float value : output) squares += double{value} * value;
   std::string first;
-  for (std::size_t i = 0; i < std::min<std::size_t>(5, output.size()); ++i) first += fmt::format(" {:.6g}", output[i]);
+  for (std::size_t i = 0; i < std::min<std::size_t>(5, output.size()); ++i)
+    first += fmt::format(" {:.6g}", output[i]);
   std::string text = fmt::format("output        {}\nnorm          {:.9g}\nfirst values {}\n",
                                  dimensions(problem.shape(block::Tensor::output)), std::sqrt(squares), first);
   for (const measure::TensorCheck& tensor : check.tensors)
     if (tensor.tensor == block::name(block::Tensor::output))
-      text += fmt::format("norm error    {:.2e}\nworst error   {:.2e} of its row's largest value\n", tensor.norm_error,
-                          tensor.worst_error);
+      text += fmt::format("norm error    {:.2e}\nworst error   {:.2e} of its row's largest value\n",
+                          tensor.norm_error, tensor.worst_error);
   return text;
 }
 
@@ -95,7 +99,8 @@ int run_run(Options& options) {
   std::string output_file, data_directory;
   mask_arguments.declare(options, false);
   options.text("--output", output_file, "FILE.npy", "write the block's output [B,S,D]");
-  options.text("--save-data", data_directory, "DIR", "write weights, parameters, input and mask as .npy files");
+  options.text("--save-data", data_directory, "DIR",
+               "write weights, parameters, input and mask as .npy files");
   schedule.declare(options);
   session_arguments.declare(options);
   problem_options.declare(options);
@@ -111,8 +116,8 @@ int run_run(Options& options) {
   const ScheduleTable schedules = schedule.table(session, session_options.cache);
   const measure::PlanKernels kernels = PlanCompiler(session, {&plan, 1}, schedules).kernels(plan);
   stop_if_interrupted();
-  base::note(fmt::format("{}   {}   {}   {}", plan.to_string(), describe(problem), describe(session.environment()),
-                         describe(schedules, plan.variants())));
+  base::note(fmt::format("{}   {}   {}   {}", plan.to_string(), describe(problem),
+                         describe(session.environment()), describe(schedules, plan.variants())));
 
   const measure::CheckResult check = session.check_plan(kernels);
   const bool ran = check.outcome == measure::Outcome::ok || check.outcome == measure::Outcome::wrong_result;

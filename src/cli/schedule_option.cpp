@@ -72,7 +72,8 @@ ScheduleTable ScheduleOption::table(const block::Problem& problem, const lower::
   existing.access = store::Access::existing;
   const store::TuningStore store(database_, existing);
   for (int i = 0; i < plan::kVariantCount; ++i) {
-    const auto schedule = store.best_schedule(problem.key(), fingerprint, std::string(measure::name(cache)), i);
+    const auto schedule =
+        store.best_schedule(problem.key(), fingerprint, std::string(measure::name(cache)), i);
     if (schedule) table.set(plan::all_variants()[i], lower::Schedule::parse(*schedule));
   }
   return table;

@@ -13,8 +13,11 @@ namespace fusetune::cli {
 /// Schedules by variant; those not in the table get the default.
 class ScheduleTable {
  public:
-  ScheduleTable(const block::Problem& problem, const lower::CpuTarget& target) : problem_(problem), target_(target) {}
-  void set(const plan::SegmentVariant& variant, const lower::Schedule& schedule) { chosen_[variant] = schedule; }
+  ScheduleTable(const block::Problem& problem, const lower::CpuTarget& target)
+      : problem_(problem), target_(target) {}
+  void set(const plan::SegmentVariant& variant, const lower::Schedule& schedule) {
+    chosen_[variant] = schedule;
+  }
   lower::Schedule operator()(const plan::SegmentVariant& variant) const;
   /// Where `variant`'s schedule comes from: "default", "recorded" or "file".
   std::string_view origin(const plan::SegmentVariant& variant) const;
@@ -34,8 +37,8 @@ class ScheduleOption {
   /// Throws base::UsageError for a bad schedule file, naming file:line.
   ScheduleTable table(const measure::Session& session, measure::CacheMode cache) const;
   /// The same without a session; `fingerprint` of the environment is used where wants_records().
-  ScheduleTable table(const block::Problem& problem, const lower::CpuTarget& target, const std::string& fingerprint,
-                      measure::CacheMode cache) const;
+  ScheduleTable table(const block::Problem& problem, const lower::CpuTarget& target,
+                      const std::string& fingerprint, measure::CacheMode cache) const;
   /// True when recorded schedules are asked for and there is a database to look in.
   bool wants_records() const;
   std::string command_line() const;

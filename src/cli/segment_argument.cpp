@@ -25,14 +25,17 @@ plan::Segment parse_segment(std::string_view text) {
     const auto last = parse_position(text.substr(dash + 1));
     if (first && last) return {*first - 1, *last - 1};
   }
-  throw base::UsageError(fmt::format("segment '{}': expected FIRST-LAST with mask positions 1 to 15, e.g. 3-7", text));
+  throw base::UsageError(
+      fmt::format("segment '{}': expected FIRST-LAST with mask positions 1 to 15, e.g. 3-7", text));
 }
 
 plan::SegmentVariant parse_variant(std::string_view text) {
   for (const plan::SegmentVariant& variant : plan::all_variants())
     if (variant.to_string() == text) return variant;
-  throw base::UsageError(fmt::format(
-      "'{}' is no segment variant: expected [FIRST-LAST] with operators 0 to 14, or [FIRST-LAST]* around [2-6]", text));
+  throw base::UsageError(
+      fmt::format("'{}' is no segment variant: expected [FIRST-LAST] with operators 0 to 14, or "
+                  "[FIRST-LAST]* around [2-6]",
+                  text));
 }
 
 }  // namespace fusetune::cli

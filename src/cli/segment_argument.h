@@ -11,7 +11,8 @@ namespace fusetune::cli {
 /// it is two whole numbers with a '-' between.
 plan::Segment parse_segment(std::string_view text);
 
-/// "[7-14]" or "[2-6]*", operators 0 to 14, as SegmentVariant::to_string() writes it. Throws base::UsageError.
+/// "[7-14]" or "[2-6]*", operators 0 to 14, as SegmentVariant::to_string() writes it. Throws
+/// base::UsageError.
 plan::SegmentVariant parse_variant(std::string_view text);
 
 }  // namespace fusetune::cli

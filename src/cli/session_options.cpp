@@ -11,8 +11,8 @@ namespace fusetune::cli {
 namespace {
 
 constexpr std::array<std::string_view, 12> kNames = {
-    "--backend", "--threads", "--isa",         "--cxx", "--cache", "--samples", "--min-time", "--jobs",
-    "--compile-timeout", "--run-timeout", "--input", "--kernel-dir"};
+    "--backend", "--threads",         "--isa",         "--cxx",   "--cache",     "--samples", "--min-time",
+    "--jobs",    "--compile-timeout", "--run-timeout", "--input", "--kernel-dir"};
 
 std::string field(const measure::Environment& environment, const std::string& name) {
   const auto found = environment.fields.find(name);

@@ -12,7 +12,8 @@ namespace fusetune::cli {
 
 class SessionArguments {
  public:
-  /// --backend --threads --isa --cxx --cache --samples --min-time --jobs --compile-timeout --run-timeout --input --kernel-dir
+  /// --backend --threads --isa --cxx --cache --samples --min-time --jobs --compile-timeout --run-timeout
+  /// --input --kernel-dir
   void declare(Options& options);
   /// Call after options.parse(). Throws base::UsageError for a backend that a later version brings.
   measure::SessionOptions session(const ProblemOptions& problem) const;

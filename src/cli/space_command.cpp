@@ -18,7 +18,8 @@ report::Table counts(const std::vector<NamedPlan>& plans, const MaskRange& range
   for (const NamedPlan& named : plans) {
     segmentations[named.plan.borders()] = true;
     hand_written += named.plan.hand_written();
-    for (const plan::SegmentVariant& variant : named.plan.variants()) variants[plan::variant_index(variant)] = true;
+    for (const plan::SegmentVariant& variant : named.plan.variants())
+      variants[plan::variant_index(variant)] = true;
   }
   report::Table table({{"masks", "masks"},
                        {"segmentations", "segmentations"},
@@ -26,7 +27,8 @@ report::Table counts(const std::vector<NamedPlan>& plans, const MaskRange& range
                        {"hand_written_plans", "with hand-written attention"},
                        {"segment_variants", "segment variants"}});
   table.add({std::int64_t{range.end} - range.begin, static_cast<std::int64_t>(segmentations.count()),
-             static_cast<std::int64_t>(plans.size()), hand_written, static_cast<std::int64_t>(variants.count())});
+             static_cast<std::int64_t>(plans.size()), hand_written,
+             static_cast<std::int64_t>(variants.count())});
   return table;
 }
 
@@ -52,7 +54,8 @@ int run_space(Options& options) {
   RowsOutput output;
   options.flag("--list", listed, "list the plans, not only count them");
   options.text("--range", range_text, "A:B", "plans named by masks from A up to but not including B");
-  options.texts("--filter", filter_texts, "FILTER", "kernels<=N, handwritten, has:FIRST-LAST (operators 0 to 14); "
+  options.texts("--filter", filter_texts, "FILTER",
+                "kernels<=N, handwritten, has:FIRST-LAST (operators 0 to 14); "
                 "! before one is its opposite; several must all hold");
   output.declare(options);
   options.parse();
@@ -60,7 +63,8 @@ int run_space(Options& options) {
   const MaskRange range = parse_range(range_text);
   std::vector<NamedPlan> plans = plans_in(range);
   for (const std::string& text : filter_texts)
-    std::erase_if(plans, [filter = parse_filter(text)](const NamedPlan& named) { return !filter(named.plan); });
+    std::erase_if(plans,
+                  [filter = parse_filter(text)](const NamedPlan& named) { return !filter(named.plan); });
 
   const report::Table table = listed ? list(plans) : counts(plans, range);
   if (!output.write(table)) print(table.to_text());

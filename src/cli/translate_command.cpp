@@ -29,7 +29,8 @@ report::Table rows(const std::vector<plan::FusionMask>& masks) {
   for (const plan::FusionMask mask : masks) {
     const plan::FusionPlan plan = plan::FusionPlan::from_mask(mask);
     table.add({std::int64_t{mask.value}, mask.to_binary(), std::int64_t{mask.bit(0)}, fused_positions(plan),
-               std::int64_t{plan.kernel_count()}, plan.to_string(), std::int64_t{plan.canonical_mask().value}});
+               std::int64_t{plan.kernel_count()}, plan.to_string(),
+               std::int64_t{plan.canonical_mask().value}});
   }
   return table;
 }
@@ -42,8 +43,8 @@ std::string flag_note(plan::FusionMask mask, const plan::FusionPlan& plan) {
 
 std::string explain(plan::FusionMask mask) {
   const plan::FusionPlan plan = plan::FusionPlan::from_mask(mask);
-  return fmt::format("mask {} = {}   canonical {}\nplan {}   {} kernel{}   {}\n{}\n", mask.value, mask.to_binary(),
-                     plan.canonical_mask().value, plan.to_string(), plan.kernel_count(),
+  return fmt::format("mask {} = {}   canonical {}\nplan {}   {} kernel{}   {}\n{}\n", mask.value,
+                     mask.to_binary(), plan.canonical_mask().value, plan.to_string(), plan.kernel_count(),
                      plan.kernel_count() == 1 ? "" : "s", flag_note(mask, plan), report::draw_block(plan));
 }
 
@@ -59,7 +60,8 @@ int run_translate(Options& options) {
   options.parse();
 
   const std::vector<plan::FusionMask> masks = arguments.at_least_one();
-  if (drawn && output.to_stdout()) throw base::UsageError("--explain draws for people: give --json or --csv a file");
+  if (drawn && output.to_stdout())
+    throw base::UsageError("--explain draws for people: give --json or --csv a file");
   if (output.write(rows(masks))) return kDone;
   for (const plan::FusionMask mask : masks) print(drawn ? explain(mask) : plan::translate(mask) + "\n");
   return kDone;

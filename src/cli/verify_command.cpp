@@ -32,8 +32,10 @@ struct VerifyArguments {
   void declare(Options& options) {
     masks.declare(options, true);
     options.flag("--all-segments", all_segments, "all 147 segment variants");
-    options.texts("--variant", variants, "VARIANT", "single kernels, e.g. '[7-14]' or '[2-6]*' (operators 0 to 14)");
-    options.choice("--schedules", schedules, {"chosen", "all"}, "check the chosen schedule or all that are tried");
+    options.texts("--variant", variants, "VARIANT",
+                  "single kernels, e.g. '[7-14]' or '[2-6]*' (operators 0 to 14)");
+    options.choice("--schedules", schedules, {"chosen", "all"},
+                   "check the chosen schedule or all that are tried");
     options.text("--schedule-text", schedule_text, "SCHEDULE", "one schedule for every --variant");
     output.declare(options);
     schedule.declare(options);
@@ -57,9 +59,10 @@ double largest(const measure::CheckResult& check, double measure::TensorCheck::*
 }
 
 std::string complaint(const measure::TensorCheck& tensor) {
-  std::string text = fmt::format("      {} at {}: got {}, want {}", tensor.tensor, coordinates(tensor.worst_at), tensor.got,
-                                 tensor.want);
-  if (tensor.not_finite > 0) text += fmt::format("; {} elements not finite or never written", tensor.not_finite);
+  std::string text = fmt::format("      {} at {}: got {}, want {}", tensor.tensor,
+                                 coordinates(tensor.worst_at), tensor.got, tensor.want);
+  if (tensor.not_finite > 0)
+    text += fmt::format("; {} elements not finite or never written", tensor.not_finite);
   if (!tensor.note.empty()) text += "; " + tensor.note;
   return text + "\n";
 }
@@ -79,8 +82,8 @@ class Findings {
     rows_.add({what, schedule, std::string(measure::name(check.outcome)), norm, worst, check.message,
                ok ? report::Cell() : report::Cell(repeat)});
     if (quiet_) return;
-    std::string text = fmt::format("{:<14} {:<10} norm {:.2e}  worst {:.2e}  {}\n", measure::name(check.outcome), what, norm,
-                                   worst, schedule);
+    std::string text = fmt::format("{:<14} {:<10} norm {:.2e}  worst {:.2e}  {}\n",
+                                   measure::name(check.outcome), what, norm, worst, schedule);
     if (!ok) text += explanation(check) + "      repeat: " + repeat + "\n";
     print(text);
     flush_output();
@@ -131,7 +134,8 @@ class Verifier {
     const auto compiled = compile(session_, candidates);
     for (std::size_t i = 0; i < candidates.size(); ++i) check(candidates[i], compiled[i]);
     for (const plan::FusionMask mask : masks) check_plan(mask, candidates, compiled);
-    base::note(fmt::format("{} checked, {} failed, {} schedules refused", findings_.count(), findings_.failed(), refused_));
+    base::note(fmt::format("{} checked, {} failed, {} schedules refused", findings_.count(),
+                           findings_.failed(), refused_));
     arguments_.output.write(findings_.rows());
     if (findings_.count() == 0) base::note("nothing could be checked");
     return findings_.failed() == 0 && findings_.count() > 0 ? kDone : kBadAnswer;
@@ -160,7 +164,8 @@ class Verifier {
         lower::refuse(candidate.schedule, candidate.variant, session_.problem(), session_.target());
     if (reason.empty()) return false;
     ++refused_;
-    base::note(fmt::format("refused {} {}: {}", candidate.variant.to_string(), candidate.schedule.to_string(), reason));
+    base::note(fmt::format("refused {} {}: {}", candidate.variant.to_string(), candidate.schedule.to_string(),
+                           reason));
     return true;
   }
 
@@ -168,14 +173,15 @@ class Verifier {
     using Status = backend::cpu::CompileResult::Status;
     stop_if_interrupted();
     if (compiled.status != Status::ok) {
-      const measure::Outcome outcome = compiled.status == Status::timeout          ? measure::Outcome::timeout
-                                       : compiled.status == Status::resource_limit ? measure::Outcome::resource_limit
-                                                                                   : measure::Outcome::compile_failed;
+      const measure::Outcome outcome = compiled.status == Status::timeout ? measure::Outcome::timeout
+                                       : compiled.status == Status::resource_limit
+                                           ? measure::Outcome::resource_limit
+                                           : measure::Outcome::compile_failed;
       findings_.add_failure(candidate, outcome, compiled.log, repeat(candidate));
       return;
     }
-    findings_.add(candidate.variant.to_string(), candidate.schedule.to_string(), session_.check_segment(compiled.kernel),
-                  repeat(candidate));
+    findings_.add(candidate.variant.to_string(), candidate.schedule.to_string(),
+                  session_.check_segment(compiled.kernel), repeat(candidate));
   }
 
   /// The whole plan, with the first schedule of each variant, unless one of its kernels did not compile.
@@ -184,15 +190,17 @@ class Verifier {
     stop_if_interrupted();
     measure::PlanKernels kernels;
     for (const plan::SegmentVariant& variant : plan::FusionPlan::from_mask(mask).variants()) {
-      const auto found = std::find_if(candidates.begin(), candidates.end(),
-                                      [&](const Candidate& candidate) { return candidate.variant == variant; });
+      const auto found = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
+        return candidate.variant == variant;
+      });
       if (found == candidates.end()) return;
       const auto& result = compiled[static_cast<std::size_t>(found - candidates.begin())];
       if (result.status != backend::cpu::CompileResult::Status::ok) return;
       kernels.push_back(result.kernel);
     }
     findings_.add(std::to_string(mask.value), plan::FusionPlan::from_mask(mask).to_string(),
-                  session_.check_plan(kernels), fmt::format("fusetune verify {}{}", mask.value, options_text()));
+                  session_.check_plan(kernels),
+                  fmt::format("fusetune verify {}{}", mask.value, options_text()));
   }
 
   std::string repeat(const Candidate& candidate) const {
@@ -201,7 +209,8 @@ class Verifier {
                        arguments_.session.command_line() + arguments_.problem.command_line());
   }
   std::string options_text() const {
-    return arguments_.schedule.command_line() + arguments_.session.command_line() + arguments_.problem.command_line();
+    return arguments_.schedule.command_line() + arguments_.session.command_line() +
+           arguments_.problem.command_line();
   }
 
   const VerifyArguments& arguments_;
@@ -222,7 +231,8 @@ std::vector<plan::SegmentVariant> wanted_variants(const VerifyArguments& argumen
     const plan::SegmentVariant variant = parse_variant(text);
     if (std::find(variants.begin(), variants.end(), variant) == variants.end()) variants.push_back(variant);
   }
-  if (variants.empty()) throw base::UsageError("what is to be checked? Give a MASK, --variant or --all-segments");
+  if (variants.empty())
+    throw base::UsageError("what is to be checked? Give a MASK, --variant or --all-segments");
   return variants;
 }
 

@@ -12,7 +12,8 @@ namespace fusetune::plan {
 namespace {
 
 constexpr std::string_view kExpected =
-    "expected a decimal from 0 to 65535 without sign or leading zeros, sixteen binary digits (with or without "
+    "expected a decimal from 0 to 65535 without sign or leading zeros, sixteen binary digits (with or "
+    "without "
     "0b), or 0x and one to four hexadecimal digits";
 
 bool only(std::string_view text, std::string_view alphabet) {
@@ -35,7 +36,8 @@ std::optional<std::uint16_t> parse_value(std::string_view text) {
   }
   const std::string_view digits = text.starts_with("0b") ? text.substr(2) : text;
   if (digits.size() == 16 && only(digits, "01")) return to_value(digits, 2);
-  if (digits.size() != text.size() || text.empty() || text.size() > 5 || !only(text, "0123456789")) return std::nullopt;
+  if (digits.size() != text.size() || text.empty() || text.size() > 5 || !only(text, "0123456789"))
+    return std::nullopt;
   if (text.size() > 1 && text.front() == '0') return std::nullopt;
   return to_value(text, 10);
 }

@@ -43,8 +43,8 @@ void check_encodable(const Segment& segment) {
     throw base::UsageError(fmt::format("{} is out of range: operators are 0-{}, mask positions 1-{}",
                                        describe(segment), last_operator, last_operator + 1));
   if (segment.size() == 1)
-    throw base::UsageError(fmt::format("{} is one operator long: an operator that no segment names runs alone",
-                                       describe(segment)));
+    throw base::UsageError(fmt::format(
+        "{} is one operator long: an operator that no segment names runs alone", describe(segment)));
 }
 
 }  // namespace
@@ -70,7 +70,8 @@ int variant_index(const SegmentVariant& variant) {
 
 FusionPlan::FusionPlan(std::uint16_t borders, bool hand_written)
     : borders_(borders), hand_written_(hand_written && (borders & kCoreBorders) == 0) {
-  if (borders & ~kAllBorders) throw base::InternalError(fmt::format("borders 0x{:x} past the last operator", borders));
+  if (borders & ~kAllBorders)
+    throw base::InternalError(fmt::format("borders 0x{:x} past the last operator", borders));
 }
 
 FusionPlan FusionPlan::from_mask(FusionMask mask) {
@@ -94,7 +95,8 @@ std::vector<Segment> FusionPlan::segments() const {
 
 std::vector<SegmentVariant> FusionPlan::variants() const {
   std::vector<SegmentVariant> result;
-  for (const Segment& segment : segments()) result.push_back({segment, hand_written_ && segment.contains_core()});
+  for (const Segment& segment : segments())
+    result.push_back({segment, hand_written_ && segment.contains_core()});
   return result;
 }
 
@@ -154,8 +156,8 @@ FusionMask encode(std::span<const Segment> segments, bool hand_written) {
   std::sort(sorted.begin(), sorted.end());
   for (std::size_t i = 1; i < sorted.size(); ++i)
     if (sorted[i].first <= sorted[i - 1].last)
-      throw base::UsageError(fmt::format("{} overlaps {}: an operator runs in one segment only", describe(sorted[i]),
-                                         describe(sorted[i - 1])));
+      throw base::UsageError(fmt::format("{} overlaps {}: an operator runs in one segment only",
+                                         describe(sorted[i]), describe(sorted[i - 1])));
 
   unsigned borders = kAllBorders;
   for (const Segment& segment : sorted)

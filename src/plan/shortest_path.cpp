@@ -1,9 +1,10 @@
-// Plans as paths. Node n stands before operator n; a variant of segment [i, j] is an edge i -> j + 1; a plan is a
-// path from 0 to 15, and each plan is exactly one path. Edges only lead forward, so one pass in node order is enough.
+// Plans as paths. Node n stands before operator n; a variant of segment [i, j] is an edge i -> j + 1; a plan
+// is a path from 0 to 15, and each plan is exactly one path. Edges only lead forward, so one pass in node
+// order is enough.
 //
-// Two steps keep the answer exact even where rounding makes two sums equal. Pruning prefixes by their own cost
-// would be wrong there: a prefix that is dearer by less than the last digit of the total may tie in the end
-// and win by having fewer kernels.
+// Two steps keep the answer exact even where rounding makes two sums equal. Pruning prefixes by their own
+// cost would be wrong there: a prefix that is dearer by less than the last digit of the total may tie in the
+// end and win by having fewer kernels.
 //   1. the k smallest path costs per node give the k-th smallest total, a bound;
 //   2. every path whose prefix plus the cheapest rest stays within the bound is listed, sorted and cut to k.
 #include "plan/shortest_path.h"
@@ -38,7 +39,8 @@ Edges available_edges(const VariantCosts& costs) {
     const SegmentVariant& variant = all_variants()[i];
     const double cost = costs[static_cast<std::size_t>(i)];
     if (std::isnan(cost) || cost < 0)
-      throw base::InternalError(fmt::format("the cost of variant {} is {}, not >= 0", variant.to_string(), cost));
+      throw base::InternalError(
+          fmt::format("the cost of variant {} is {}, not >= 0", variant.to_string(), cost));
     if (std::isfinite(cost))
       edges[variant.segment.first].push_back({variant.segment.last + 1, variant.hand_written, cost});
   }
@@ -119,7 +121,8 @@ std::vector<RankedPlan> cheapest_plans(const VariantCosts& costs, int k) {
 
 double plan_cost(const FusionPlan& plan, const VariantCosts& costs) {
   double cost = 0;
-  for (const SegmentVariant& variant : plan.variants()) cost += costs[static_cast<std::size_t>(variant_index(variant))];
+  for (const SegmentVariant& variant : plan.variants())
+    cost += costs[static_cast<std::size_t>(variant_index(variant))];
   return cost;
 }
 

@@ -43,7 +43,8 @@ template <typename Predicate>
 std::vector<std::string_view> tensors(Predicate wanted) {
   std::vector<std::string_view> names;
   for (int i = 0; i < block::kTensorCount; ++i)
-    if (const auto tensor = static_cast<block::Tensor>(i); wanted(tensor)) names.push_back(block::name(tensor));
+    if (const auto tensor = static_cast<block::Tensor>(i); wanted(tensor))
+      names.push_back(block::name(tensor));
   return names;
 }
 

@@ -25,21 +25,22 @@ std::string join(const std::vector<std::string>& words) {
 /// `number` turns a finite double into text; everything else is the same in text and in CSV.
 template <typename Number>
 std::string cell_text(const Cell& cell, Number number) {
-  return std::visit(Overloaded{[](std::monostate) { return std::string(); },
-                               [](const std::string& text) { return text; },
-                               [](std::int64_t value) { return std::to_string(value); },
-                               [&](double value) { return std::isfinite(value) ? number(value) : std::string(); },
-                               [](bool value) { return std::string(value ? "yes" : "no"); },
-                               [](const std::vector<std::string>& words) { return join(words); }},
-                    cell);
+  return std::visit(
+      Overloaded{[](std::monostate) { return std::string(); }, [](const std::string& text) { return text; },
+                 [](std::int64_t value) { return std::to_string(value); },
+                 [&](double value) { return std::isfinite(value) ? number(value) : std::string(); },
+                 [](bool value) { return std::string(value ? "yes" : "no"); },
+                 [](const std::vector<std::string>& words) { return join(words); }},
+      cell);
 }
 
 nlohmann::ordered_json cell_json(const Cell& cell) {
   using nlohmann::ordered_json;
-  return std::visit(Overloaded{[](std::monostate) { return ordered_json(nullptr); },
-                               [](double value) { return std::isfinite(value) ? ordered_json(value) : nullptr; },
-                               [](const auto& value) { return ordered_json(value); }},
-                    cell);
+  return std::visit(
+      Overloaded{[](std::monostate) { return ordered_json(nullptr); },
+                 [](double value) { return std::isfinite(value) ? ordered_json(value) : nullptr; },
+                 [](const auto& value) { return ordered_json(value); }},
+      cell);
 }
 
 bool is_number(const Cell& cell) {
@@ -83,7 +84,8 @@ std::string Table::to_text() const {
   std::vector<bool> to_the_right(columns_.size(), false);
   for (std::size_t c = 0; c < columns_.size(); ++c) {
     for (const auto& line : lines) widths[c] = std::max(widths[c], text_width(line[c]));
-    to_the_right[c] = std::any_of(rows_.begin(), rows_.end(), [c](const auto& row) { return is_number(row[c]); });
+    to_the_right[c] =
+        std::any_of(rows_.begin(), rows_.end(), [c](const auto& row) { return is_number(row[c]); });
   }
 
   std::string text;
@@ -117,7 +119,8 @@ std::string Table::to_json() const {
     nlohmann::ordered_json object = nlohmann::ordered_json::object();
     for (std::size_t c = 0; c < columns_.size(); ++c) object[columns_[c].key] = cell_json(rows_[r][c]);
     // Compiler output and file names may hold bytes that are not UTF-8: replaced, never an exception.
-    text += (r > 0 ? ",\n " : "\n ") + object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    text += (r > 0 ? ",\n " : "\n ") +
+            object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   }
   return text + (rows_.empty() ? "]\n" : "\n]\n");
 }

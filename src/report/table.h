@@ -27,7 +27,8 @@ class Table {
 
   /// Headings and rows with columns aligned (numbers to the right), two spaces apart, no trailing spaces.
   std::string to_text() const;
-  /// RFC 4180 with a header line and "\n" line ends; empty cells where there is nothing or a number is not finite.
+  /// RFC 4180 with a header line and "\n" line ends; empty cells where there is nothing or a number is not
+  /// finite.
   std::string to_csv() const;
   /// An array of objects, one per line; null where there is nothing or a number is not finite.
   std::string to_json() const;

@@ -13,7 +13,8 @@ using testing::Not;
 
 const std::vector<std::string> kCommands = {"translate", "encode", "space", "generate", "search", "run",
                                             "verify",    "bench",  "db",    "devices",  "doctor"};
-const std::vector<std::string> kLater = {"train", "predict", "evaluate", "profile", "export", "explain", "report"};
+const std::vector<std::string> kLater = {"train",  "predict", "evaluate", "profile",
+                                         "export", "explain", "report"};
 
 /// Bytes that would move a terminal's cursor or change its colours.
 bool has_control_characters(const std::string& text) {
@@ -93,7 +94,8 @@ TEST(Program, LaterBackendsAndTargetsAreRefusedByName) {
   const Outcome target = fusetune({"generate", "7", "--target", "cuda"});
   EXPECT_EQ(target.exit_code, 2);
   EXPECT_THAT(target.err, HasSubstr("target cuda comes with a later version"));
-  EXPECT_THAT(fusetune({"generate", "7", "--arch", "sm_90a"}).err, HasSubstr("--arch comes with a later version"));
+  EXPECT_THAT(fusetune({"generate", "7", "--arch", "sm_90a"}).err,
+              HasSubstr("--arch comes with a later version"));
 }
 
 TEST(Program, MissingAndSurplusWords) {
@@ -122,8 +124,8 @@ TEST(Program, FullDiskIsAnEnvironmentError) {
 }
 
 TEST(Program, OutputHasNoControlCharacters) {
-  for (const std::vector<std::string>& words :
-       std::vector<std::vector<std::string>>{{"--help"}, {"translate", "48996", "--explain"}, {"space", "--list"}, {"devices"}})
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"--help"}, {"translate", "48996", "--explain"}, {"space", "--list"}, {"devices"}})
     EXPECT_FALSE(has_control_characters(fusetune(words).out)) << words[0];
 }
 

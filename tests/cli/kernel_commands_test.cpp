@@ -15,7 +15,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 /// Odd sizes on purpose: no multiple of a tile, a vector or a mask tile.
-const std::vector<std::string> kSmall = {"--heads", "2", "--head-size", "20", "--seq", "33", "--mask", "causal", "--layers", "2"};
+const std::vector<std::string> kSmall = {"--heads", "2",      "--head-size", "20",       "--seq",
+                                         "33",      "--mask", "causal",      "--layers", "2"};
 
 Outcome on_small_block(std::vector<std::string> words, const std::filesystem::path& directory = {}) {
   words.insert(words.end(), kSmall.begin(), kSmall.end());
@@ -36,11 +37,14 @@ TEST(Generate, IsDeterministic) {
 
 TEST(Generate, StandaloneFilesCompileAlone) {
   const base::TemporaryDirectory directory;
-  const Outcome run = on_small_block({"generate", "48996", "--standalone", "--isa", "generic", "--out", "sources"}, directory.path());
+  const Outcome run = on_small_block(
+      {"generate", "48996", "--standalone", "--isa", "generic", "--out", "sources"}, directory.path());
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("segment_1_6_hand_written.cpp"));
-  const Outcome compile = shell("for f in sources/*.cpp; do c++ -std=c++20 -c -fPIC -O0 -w -o /dev/null $f || exit 1; done; ls sources | wc -l",
-                            directory.path());
+  const Outcome compile = shell(
+      "for f in sources/*.cpp; do c++ -std=c++20 -c -fPIC -O0 -w -o /dev/null $f || exit 1; done; ls sources "
+      "| wc -l",
+      directory.path());
   EXPECT_EQ(compile.exit_code, 0) << compile.err;
   EXPECT_EQ(std::stoi(compile.out), 7);
 }
@@ -65,7 +69,8 @@ TEST(Verify, OneLinePerKernelForPeople) {
   EXPECT_THAT(run.err, HasSubstr("2 checked, 0 failed"));
 }
 
-/// Building blocks whose LayerNorm adds gamma for beta: the check must find it, say where, and how to repeat it.
+/// Building blocks whose LayerNorm adds gamma for beta: the check must find it, say where, and how to repeat
+/// it.
 TEST(Verify, AWrongKernelFailsWithCoordinatesAndACommandThatRepeatsIt) {
   const base::TemporaryDirectory directory;
   const std::filesystem::path kernels = directory.path() / "kernels";
@@ -75,7 +80,8 @@ TEST(Verify, AWrongKernelFailsWithCoordinatesAndACommandThatRepeatsIt) {
   const std::size_t at = rows.find(right);
   ASSERT_NE(at, std::string::npos) << "cpu/rows.h no longer holds " << right;
   base::write_file_atomic(kernels / "cpu/rows.h", rows.replace(at, right.size(), "load(gamma + j)"));
-  const Outcome run = on_small_block({"verify", "--variant", "[14]", "--kernel-dir", "kernels"}, directory.path());
+  const Outcome run =
+      on_small_block({"verify", "--variant", "[14]", "--kernel-dir", "kernels"}, directory.path());
   EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
   EXPECT_THAT(run.out, HasSubstr("wrong_result"));
   EXPECT_THAT(run.out, testing::ContainsRegex("output at \\[[0-9]+,[0-9]+,[0-9]+\\]: got .*, want "));
@@ -91,22 +97,29 @@ TEST(Verify, SixteenBitFloatsAreRefusedByName) {
 
 TEST(RunCommand, WritesOutputAndTheDataItUsed) {
   const base::TemporaryDirectory directory;
-  const Outcome run = on_small_block({"run", "0", "--output", "y.npy", "--save-data", "data"}, directory.path());
+  const Outcome run =
+      on_small_block({"run", "0", "--output", "y.npy", "--save-data", "data"}, directory.path());
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("1 x 33 x 40"));
   const auto output = block::read_npy_floats(directory.path() / "y.npy");
   EXPECT_EQ(output.shape, (std::vector<std::int64_t>{1, 33, 40}));
   for (const float value : output.values) ASSERT_TRUE(std::isfinite(value));
-  EXPECT_EQ(block::read_npy_floats(directory.path() / "data/w_qkv.npy").shape, (std::vector<std::int64_t>{40, 120}));
-  EXPECT_EQ(block::read_npy_booleans(directory.path() / "data/mask.npy").shape, (std::vector<std::int64_t>{1, 33, 33}));
+  EXPECT_EQ(block::read_npy_floats(directory.path() / "data/w_qkv.npy").shape,
+            (std::vector<std::int64_t>{40, 120}));
+  EXPECT_EQ(block::read_npy_booleans(directory.path() / "data/mask.npy").shape,
+            (std::vector<std::int64_t>{1, 33, 33}));
   EXPECT_THAT(base::read_file(directory.path() / "data/problem.txt"), HasSubstr("seq=33"));
 }
 
 /// The saved input, given back, is the same run; another plan gives the same block to rounding.
 TEST(RunCommand, SavedInputReproducesTheOutput) {
   const base::TemporaryDirectory directory;
-  ASSERT_EQ(on_small_block({"run", "0", "--output", "a.npy", "--save-data", "data"}, directory.path()).exit_code, 0);
-  ASSERT_EQ(on_small_block({"run", "0", "--output", "b.npy", "--input", "data/hidden.npy"}, directory.path()).exit_code, 0);
+  ASSERT_EQ(
+      on_small_block({"run", "0", "--output", "a.npy", "--save-data", "data"}, directory.path()).exit_code,
+      0);
+  ASSERT_EQ(on_small_block({"run", "0", "--output", "b.npy", "--input", "data/hidden.npy"}, directory.path())
+                .exit_code,
+            0);
   ASSERT_EQ(on_small_block({"run", "10922", "--output", "c.npy"}, directory.path()).exit_code, 0);
   const auto a = block::read_npy_floats(directory.path() / "a.npy").values;
   EXPECT_EQ(a, block::read_npy_floats(directory.path() / "b.npy").values);

@@ -14,7 +14,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 TEST(Translate, TheLinesOfTheResearchNotes) {
-  const Outcome run = fusetune({"translate", "0001101010101010", "0000010101010101", "0011111010010110", "0101010101010101"});
+  const Outcome run =
+      fusetune({"translate", "0001101010101010", "0000010101010101", "0011111010010110", "0101010101010101"});
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_EQ(run.out, "6826 0 2 1 2 3 4\n1365 0 1 1 4\n16022 0 3 2 6 9 10 13 14\n21845 0 0\n");
 }
@@ -58,8 +59,10 @@ TEST(Translate, BadLinesAreNamed) {
 }
 
 TEST(Translate, Json) {
-  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
-           {"translate", "--json", "48996"}, {"translate", "48996", "--json"}, {"translate", "48996", "--json", "-"}}) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"translate", "--json", "48996"},
+                                             {"translate", "48996", "--json"},
+                                             {"translate", "48996", "--json", "-"}}) {
     const Outcome run = fusetune(words);
     ASSERT_EQ(run.exit_code, 0) << run.err;
     const auto rows = nlohmann::json::parse(run.out);
@@ -82,7 +85,8 @@ TEST(Translate, JsonToAFileLeavesStandardOutputToPeople) {
 TEST(Translate, ExplainDrawsEveryOperatorOnce) {
   const Outcome run = fusetune({"translate", "48996", "--explain"});
   EXPECT_EQ(run.exit_code, 0);
-  for (const char* name : {" qkv_gemm  ", " softmax  ", " merge_heads  ", " ffn2_bias_residual  ", " layernorm2  "}) {
+  for (const char* name :
+       {" qkv_gemm  ", " softmax  ", " merge_heads  ", " ffn2_bias_residual  ", " layernorm2  "}) {
     const std::size_t at = run.out.find(name);
     ASSERT_NE(at, std::string::npos) << name;
     EXPECT_EQ(run.out.find(name, at + 1), std::string::npos) << name;
@@ -95,14 +99,17 @@ TEST(Translate, ExplainDrawsEveryOperatorOnce) {
 }
 
 TEST(Translate, ExplainSaysWhenTheFlagHasNoEffect) {
-  EXPECT_THAT(fusetune({"translate", "0b1010101010101010", "--explain"}).out, HasSubstr("pos0 = 1 has no effect"));
+  EXPECT_THAT(fusetune({"translate", "0b1010101010101010", "--explain"}).out,
+              HasSubstr("pos0 = 1 has no effect"));
 }
 
 TEST(Encode, IsTheWayBack) {
-  const Outcome run = fusetune({"encode", "--segment", "2-7", "9-10", "11-12", "--segment", "14-15", "--hand-written"});
+  const Outcome run =
+      fusetune({"encode", "--segment", "2-7", "9-10", "11-12", "--segment", "14-15", "--hand-written"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(run.out, "48996 1011111101100100 [0][1-6]*[7][8-9][10-11][12][13-14]\n");
-  EXPECT_EQ(fusetune({"encode"}).out, "10922 0010101010101010 [0][1][2][3][4][5][6][7][8][9][10][11][12][13][14]\n");
+  EXPECT_EQ(fusetune({"encode"}).out,
+            "10922 0010101010101010 [0][1][2][3][4][5][6][7][8][9][10][11][12][13][14]\n");
 }
 
 TEST(Encode, SaysWhenTheFlagHasNoEffect) {
@@ -113,7 +120,8 @@ TEST(Encode, SaysWhenTheFlagHasNoEffect) {
 }
 
 TEST(Encode, BadSegmentsAreUsageErrors) {
-  for (const char* segment : {"7-3", "3-3", "0-4", "12-16", "3", "3-", "-3", "a-b", "3-7-9", "+3-7", "3 -7", ""})
+  for (const char* segment :
+       {"7-3", "3-3", "0-4", "12-16", "3", "3-", "-3", "a-b", "3-7-9", "+3-7", "3 -7", ""})
     EXPECT_EQ(fusetune({"encode", "--segment", segment}).exit_code, 2) << "'" << segment << "'";
   const Outcome overlap = fusetune({"encode", "--segment", "3-7", "7-9"});
   EXPECT_EQ(overlap.exit_code, 2);
@@ -156,7 +164,8 @@ TEST(Space, Filters) {
   EXPECT_EQ(space_counts({"--filter", "handwritten"})["plans"], 1024);
   EXPECT_EQ(space_counts({"--filter", "handwritten", "has:2-6"})["plans"], 256);
   EXPECT_EQ(space_counts({"--filter", "kernels<=4", "--filter", "!handwritten"})["plans"], 1 + 14 + 91 + 364);
-  for (const char* filter : {"kernels", "kernels<=", "kernels~4", "kernels<=4x", "has:6-2", "has:2-15", "has:", "fast", "!"})
+  for (const char* filter :
+       {"kernels", "kernels<=", "kernels~4", "kernels<=4x", "has:6-2", "has:2-15", "has:", "fast", "!"})
     EXPECT_EQ(fusetune({"space", "--filter", filter}).exit_code, 2) << filter;
 }
 
@@ -164,7 +173,8 @@ TEST(Space, ListsEveryPlanOnceAsCsv) {
   const Outcome run = fusetune({"space", "--list", "--csv"});
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_EQ(std::count(run.out.begin(), run.out.end(), '\n'), 1 + 17408);
-  EXPECT_THAT(run.out, testing::StartsWith("mask,binary,canonical_mask,kernels,plan\n0,0000000000000000,0,1,[0-14]\n"));
+  EXPECT_THAT(run.out, testing::StartsWith(
+                           "mask,binary,canonical_mask,kernels,plan\n0,0000000000000000,0,1,[0-14]\n"));
   EXPECT_THAT(run.out, HasSubstr("\n48996,1011111101100100,48996,7,[0][1-6]*[7][8-9][10-11][12][13-14]\n"));
 }
 

@@ -12,7 +12,8 @@ namespace {
 TEST(PlanFilter, RelationsOfTheKernelCount) {
   const plan::FusionPlan four = plan::FusionPlan::from_mask(plan::parse_mask("0001100000000011"));
   ASSERT_EQ(four.kernel_count(), 4);
-  for (const char* text : {"kernels<=4", "kernels<5", "kernels=4", "kernels==4", "kernels>=4", "kernels>3", "!kernels=3"})
+  for (const char* text :
+       {"kernels<=4", "kernels<5", "kernels=4", "kernels==4", "kernels>=4", "kernels>3", "!kernels=3"})
     EXPECT_TRUE(parse_filter(text)(four)) << text;
   for (const char* text : {"kernels<=3", "kernels<4", "kernels=5", "kernels>=5", "kernels>4", "!kernels=4"})
     EXPECT_FALSE(parse_filter(text)(four)) << text;

@@ -51,7 +51,8 @@ TEST(ProblemOptions, NumbersThatAreNone) {
     EXPECT_EQ(verify({"--eps", eps}).exit_code, 2) << eps;
   for (const char* seed : {"-1", "18446744073709551616", "1.0"})
     EXPECT_EQ(verify({"--seed", seed}).exit_code, 2) << seed;
-  for (const char* timeout : {"0", "-1", "nan"}) EXPECT_EQ(verify({"--run-timeout", timeout}).exit_code, 2) << timeout;
+  for (const char* timeout : {"0", "-1", "nan"})
+    EXPECT_EQ(verify({"--run-timeout", timeout}).exit_code, 2) << timeout;
   EXPECT_EQ(verify({"--samples", "0"}).exit_code, 2);
   EXPECT_EQ(fusetune({"bench", "0", "--pairs", "0"}).exit_code, 2);
 }

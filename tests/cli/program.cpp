@@ -18,8 +18,8 @@ Outcome shell(const std::string& script, const std::filesystem::path& directory)
   const base::TemporaryDirectory empty;
   const std::filesystem::path where = directory.empty() ? empty.path() : directory;
   const std::string out = (files.path() / "out").string(), err = (files.path() / "err").string();
-  const std::string whole = "cd " + quoted(where.string()) + "\nFUSETUNE=" + quoted(FUSETUNE_PROGRAM) + "\n{ " + script +
-                            "\n} >" + quoted(out) + " 2>" + quoted(err) + " </dev/null";
+  const std::string whole = "cd " + quoted(where.string()) + "\nFUSETUNE=" + quoted(FUSETUNE_PROGRAM) +
+                            "\n{ " + script + "\n} >" + quoted(out) + " 2>" + quoted(err) + " </dev/null";
   base::ProcessOptions options;
   options.timeout_seconds = 280;
   const base::ProcessResult result = base::run_process({"/bin/sh", "-c", whole}, options);

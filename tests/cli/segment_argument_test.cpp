@@ -15,7 +15,8 @@ TEST(SegmentArgument, PositionsBecomeOperators) {
 }
 
 TEST(VariantArgument, ReadsWhatToStringWrites) {
-  for (const plan::SegmentVariant& variant : plan::all_variants()) EXPECT_EQ(parse_variant(variant.to_string()), variant);
+  for (const plan::SegmentVariant& variant : plan::all_variants())
+    EXPECT_EQ(parse_variant(variant.to_string()), variant);
   for (const char* text : {"", "2-6", "[2-6]**", "[3-6]*", "[6-2]", "[0-15]", "[2-2]"})
     EXPECT_THROW(parse_variant(text), base::UsageError) << text;
 }

@@ -26,8 +26,8 @@ TEST(FusionMask, EverySpellingOfEveryMask) {
     for (int position = 0; position < 16; ++position)
       ASSERT_EQ(binary[static_cast<std::size_t>(position)] - '0', mask.bit(position));
     ASSERT_EQ(std::stoul(binary, nullptr, 2), value);
-    for (const std::string& spelling : {std::to_string(value), binary, "0b" + binary, hexadecimal(value, false),
-                                        hexadecimal(value, true)})
+    for (const std::string& spelling :
+         {std::to_string(value), binary, "0b" + binary, hexadecimal(value, false), hexadecimal(value, true)})
       ASSERT_EQ(parse_mask(spelling), mask) << spelling;
   }
 }
@@ -41,11 +41,42 @@ TEST(FusionMask, PositionZeroIsTheMostSignificantBit) {
 TEST(FusionMask, LeadingZerosOfHexadecimal) { EXPECT_EQ(parse_mask("0x001f").value, 31); }
 
 TEST(FusionMask, AnythingElseIsAUsageErrorThatSaysWhatWasExpected) {
-  for (const char* text :
-       {"", " ", " 7", "7 ", "7x", "x7", "+5", "-1", "-0", "00", "010", "0b", "0b101", "0b10101010101010101", "0x",
-        "0x1FFFF", "0x00001", "0xg", "0X1f", "0B0000000000000000", "65536", "99999", "100000", "101010101010101",
-        "10101010101010101", "1010101010101012", "١٢", "1 0", "1e3", "1.0", "0b 000000000000000", "0x-1", "7\n",
-        "0x+1", "nan", "1010_1010_1010_10"}) {
+  for (const char* text : {"",
+                           " ",
+                           " 7",
+                           "7 ",
+                           "7x",
+                           "x7",
+                           "+5",
+                           "-1",
+                           "-0",
+                           "00",
+                           "010",
+                           "0b",
+                           "0b101",
+                           "0b10101010101010101",
+                           "0x",
+                           "0x1FFFF",
+                           "0x00001",
+                           "0xg",
+                           "0X1f",
+                           "0B0000000000000000",
+                           "65536",
+                           "99999",
+                           "100000",
+                           "101010101010101",
+                           "10101010101010101",
+                           "1010101010101012",
+                           "١٢",
+                           "1 0",
+                           "1e3",
+                           "1.0",
+                           "0b 000000000000000",
+                           "0x-1",
+                           "7\n",
+                           "0x+1",
+                           "nan",
+                           "1010_1010_1010_10"}) {
     try {
       parse_mask(text);
       ADD_FAILURE() << "'" << text << "' was accepted";

@@ -27,7 +27,8 @@ std::vector<Segment> runs(FusionMask mask) {
 }
 
 bool core_in_one(const std::vector<Segment>& segments) {
-  return std::any_of(segments.begin(), segments.end(), [](const Segment& s) { return s.first <= 2 && s.last >= 6; });
+  return std::any_of(segments.begin(), segments.end(),
+                     [](const Segment& s) { return s.first <= 2 && s.last >= 6; });
 }
 
 TEST(FusionPlan, SegmentsAreMaximalRunsForEveryMask) {
@@ -59,12 +60,14 @@ TEST(FusionPlan, EncodeUndoesTranslateForEveryMask) {
     // Read the line back: value pos0 count start end ...
     std::vector<int> numbers;
     std::size_t used = 0;
-    for (std::size_t at = 0; at < line.size(); at += used + 1) numbers.push_back(std::stoi(line.substr(at), &used));
+    for (std::size_t at = 0; at < line.size(); at += used + 1)
+      numbers.push_back(std::stoi(line.substr(at), &used));
     ASSERT_EQ(numbers[0], static_cast<int>(value));
     ASSERT_EQ(numbers[1], mask.bit(0));
     ASSERT_EQ(numbers.size(), 3 + 2 * static_cast<std::size_t>(numbers[2])) << line;
     std::vector<Segment> segments;
-    for (std::size_t i = 3; i < numbers.size(); i += 2) segments.push_back({numbers[i] - 1, numbers[i + 1] - 1});
+    for (std::size_t i = 3; i < numbers.size(); i += 2)
+      segments.push_back({numbers[i] - 1, numbers[i + 1] - 1});
     ASSERT_EQ(encode(segments, mask.bit(0) == 1), FusionPlan::from_mask(mask).canonical_mask()) << line;
   }
 }

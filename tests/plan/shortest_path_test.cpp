@@ -33,8 +33,8 @@ void expect_exact(const VariantCosts& costs, const std::vector<int>& counts) {
     const std::vector<RankedPlan> found = cheapest_plans(costs, k);
     ASSERT_EQ(found.size(), std::min(all.size(), static_cast<std::size_t>(k)));
     for (std::size_t i = 0; i < found.size(); ++i) {
-      ASSERT_EQ(found[i].plan, all[i].plan) << "rank " << i << ": " << found[i].plan.to_string() << " instead of "
-                                            << all[i].plan.to_string();
+      ASSERT_EQ(found[i].plan, all[i].plan)
+          << "rank " << i << ": " << found[i].plan.to_string() << " instead of " << all[i].plan.to_string();
       ASSERT_EQ(found[i].cost, all[i].cost) << "rank " << i;
     }
     if (!all.empty() && all[0].cost > 0) {
@@ -107,7 +107,8 @@ TEST(CheapestPlans, UnavailableVariants) {
 TEST(CheapestPlans, EveryPlanOnceWhenAllAreAsked) {
   const VariantCosts zeros{};
   expect_exact(zeros, {1, kPlanCount, kPlanCount + 1});
-  EXPECT_EQ(cheapest_plans(zeros, 1).front().plan, FusionPlan::all_fused()) << "fewest kernels, then smallest mask";
+  EXPECT_EQ(cheapest_plans(zeros, 1).front().plan, FusionPlan::all_fused())
+      << "fewest kernels, then smallest mask";
 }
 
 TEST(CheapestPlans, TheTwoVariantsOfACoreSegmentAreDifferentPlans) {

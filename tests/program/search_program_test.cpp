@@ -25,12 +25,12 @@ class SearchProgram : public testing::Test {
   static void TearDownTestSuite() { delete directory_; }
   static std::filesystem::path at(const std::string& name) { return directory_->path() / name; }
 
-  static Run search(const std::string& options, const std::string& before = "") {
+  static cli_test::Outcome search(const std::string& options, const std::string& before = "") {
     return shell("export FUSETUNE_CACHE_DIR='" SEARCH_TEST_CACHE "'; " + before + "\"$FUSETUNE\" search" +
                      kProblem + kTiming + options,
                  directory_->path());
   }
-  static nlohmann::json json(const Run& run) {
+  static nlohmann::json json(const cli_test::Outcome& run) {
     nlohmann::json parsed = nlohmann::json::parse(run.out, nullptr, false);
     EXPECT_FALSE(parsed.is_discarded()) << run.out << run.err;
     return parsed;
@@ -44,7 +44,7 @@ class SearchProgram : public testing::Test {
 base::TemporaryDirectory* SearchProgram::directory_ = nullptr;
 
 TEST_F(SearchProgram, FindsAWinnerThenAnswersFromTheStore) {
-  const Run first = search(" --db full.db --json");
+  const cli_test::Outcome first = search(" --db full.db --json");
   ASSERT_EQ(first.exit_code, 0) << first.err;
   const nlohmann::json found = json(first);
   EXPECT_EQ(found["search"]["variants"], 147);
@@ -54,7 +54,7 @@ TEST_F(SearchProgram, FindsAWinnerThenAnswersFromTheStore) {
   EXPECT_EQ(found["stopped"], "");
   EXPECT_THAT(first.err, testing::Not(HasSubstr("\r"))) << "no terminal, no control characters";
 
-  const Run again = search(" --db full.db --json");
+  const cli_test::Outcome again = search(" --db full.db --json");
   ASSERT_EQ(again.exit_code, 0) << again.err;
   const nlohmann::json second = json(again);
   EXPECT_EQ(second["search"]["measured"], 0);
@@ -63,12 +63,12 @@ TEST_F(SearchProgram, FindsAWinnerThenAnswersFromTheStore) {
   EXPECT_EQ(second["best"]["schedules"], found["best"]["schedules"]);
   EXPECT_EQ(second["tied"], found["tied"]);
 
-  const Run text = search(" --db full.db --verbose");
+  const cli_test::Outcome text = search(" --db full.db --verbose");
   for (const char* part : {"best plan", "95 % interval", "unfused", "all-fused", "ByteTransformer 48996",
                            "schedules", "whole plan over the sum", "fusetune bench", "saved in full.db"}) {
     EXPECT_THAT(text.out, HasSubstr(part));
   }
-  const Run check =
+  const cli_test::Outcome check =
       shell("\"$FUSETUNE\" db check --db full.db && \"$FUSETUNE\" db stats --db full.db", directory_->path());
   EXPECT_EQ(check.exit_code, 0) << check.out << check.err;
   EXPECT_THAT(check.out, HasSubstr("sound"));
@@ -86,7 +86,7 @@ TEST_F(SearchProgram, StopsAfterTrialsAndContinues) {
 }
 
 TEST_F(SearchProgram, TooFewTrialsForAPlanIsAnAnswerWithAReason) {
-  const Run run = search(" --db few.db --trials 3");
+  const cli_test::Outcome run = search(" --db few.db --trials 3");
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.out, HasSubstr("no plan found"));
   EXPECT_THAT(run.out, HasSubstr("run the same command again"));
@@ -94,7 +94,7 @@ TEST_F(SearchProgram, TooFewTrialsForAPlanIsAnAnswerWithAReason) {
 
 // Kind 25: killed without notice, the committed rows stay and the next search goes on.
 TEST_F(SearchProgram, KilledAndResumed) {
-  const Run killed = search(
+  const cli_test::Outcome killed = search(
       " --db killed.db --trials 60 >/dev/null & pid=$!\n"
       "for i in $(seq 600); do\n"
       "  n=$(\"$FUSETUNE\" db stats --db killed.db --csv 2>/dev/null | sed -n 's/^segments ok,//p')\n"
@@ -110,7 +110,7 @@ TEST_F(SearchProgram, KilledAndResumed) {
 
 // Kind 35: Ctrl-C keeps what was measured, shows the best so far and how to continue.
 TEST_F(SearchProgram, InterruptedSaysHowToContinue) {
-  const Run run = search(
+  const cli_test::Outcome run = search(
       " --db interrupted.db & pid=$!\n"
       "for i in $(seq 600); do\n"
       "  n=$(\"$FUSETUNE\" db stats --db interrupted.db --csv 2>/dev/null | sed -n 's/^segments ok,//p')\n"
@@ -143,7 +143,8 @@ TEST_F(SearchProgram, FaultyCandidatesCostThemselvesOnly) {
               "extern void planted_error() __attribute__((error(\"planted\")));\n");
   base::write_file_atomic(kernels / "cpu/gemm.h", gemm);
 
-  const Run run = search(" --db faults.db --trials 40 --run-timeout 3 --kernel-dir kernels --json");
+  const cli_test::Outcome run =
+      search(" --db faults.db --trials 40 --run-timeout 3 --kernel-dir kernels --json");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const nlohmann::json result = json(run);
   EXPECT_GE(outcomes(result, "crashed"), 1);
@@ -167,7 +168,7 @@ TEST_F(SearchProgram, RefusesByName) {
        {" --trials 0", " --trials -1", " --time-limit 0", " --time-limit -2", " --early-stop 0",
         " --strategy guided", " --strategy nonsense", " --cost-model m.json", " --replay r.db", " --dry-run",
         " --epsilon 0.02", " --resume --fresh", " --finalists 0", " --trials 1x"}) {
-    const Run run = search(bad);
+    const cli_test::Outcome run = search(bad);
     EXPECT_EQ(run.exit_code, 2) << bad << run.err;
     std::string option(bad + 1);
     option = option.substr(0, option.find(' '));
@@ -181,7 +182,7 @@ TEST_F(SearchProgram, DatabaseCommandsRefuseAndReport) {
   EXPECT_EQ(shell("\"$FUSETUNE\" db stats").exit_code, 3);  // no database here
   base::write_file_atomic(at("foreign.db"), std::string(4096, 'x'));
   EXPECT_EQ(shell("\"$FUSETUNE\" db check --db foreign.db", directory_->path()).exit_code, 3);
-  const Run search_foreign = search(" --db foreign.db");
+  const cli_test::Outcome search_foreign = search(" --db foreign.db");
   EXPECT_EQ(search_foreign.exit_code, 3);
   EXPECT_THAT(search_foreign.err, HasSubstr("not a fusetune database"));
 }

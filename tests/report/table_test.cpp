@@ -12,10 +12,15 @@ namespace fusetune::report {
 namespace {
 
 Table sample() {
-  Table table({{"name", "name"}, {"time_us", "time us", 1}, {"count", "count"}, {"good", "good"}, {"words", "words"}});
+  Table table({{"name", "name"},
+               {"time_us", "time us", 1},
+               {"count", "count"},
+               {"good", "good"},
+               {"words", "words"}});
   table.add({"a, \"b\"", 12.3456, std::int64_t{7}, true, std::vector<std::string>{"x", "y"}});
   table.add({"größer", std::nan(""), std::int64_t{-12345}, false, std::vector<std::string>{}});
-  table.add({std::monostate(), std::numeric_limits<double>::infinity(), std::int64_t{0}, true, std::monostate()});
+  table.add(
+      {std::monostate(), std::numeric_limits<double>::infinity(), std::int64_t{0}, true, std::monostate()});
   return table;
 }
 
@@ -38,8 +43,10 @@ TEST(Table, CsvQuotesAndKeepsAllDigits) {
 TEST(Table, JsonHasTypesAndNullsForWhatIsNoNumber) {
   const auto rows = nlohmann::json::parse(sample().to_json());
   ASSERT_EQ(rows.size(), 3u);
-  EXPECT_EQ(rows[0], (nlohmann::json{{"name", "a, \"b\""}, {"time_us", 12.3456}, {"count", 7}, {"good", true},
-                                     {"words", {"x", "y"}}}));
+  EXPECT_EQ(
+      rows[0],
+      (nlohmann::json{
+          {"name", "a, \"b\""}, {"time_us", 12.3456}, {"count", 7}, {"good", true}, {"words", {"x", "y"}}}));
   EXPECT_TRUE(rows[1]["time_us"].is_null());
   EXPECT_TRUE(rows[2]["time_us"].is_null());
   EXPECT_TRUE(rows[2]["name"].is_null());

@@ -81,7 +81,11 @@ TEST_F(StoreTest, OkNeedsAFinitePositiveTime) {
     record = record_of(4, "bad");
     record.measurement.samples_us[1] = bad;
     EXPECT_THROW(store.record(record), base::InternalError) << bad;
-    PlanRecord plan{.problem = kProblem, .environment = "env-a", .sources_hash = "s", .cache_mode = "model"};
+    PlanRecord plan;
+    plan.problem = kProblem;
+    plan.environment = "env-a";
+    plan.sources_hash = "s";
+    plan.cache_mode = "model";
     plan.measurement = record_of(4, "bad").measurement;
     plan.measurement.time.min_us = bad;
     EXPECT_THROW(store.record_plan(plan, run_), base::InternalError) << bad;
