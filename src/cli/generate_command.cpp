@@ -101,7 +101,10 @@ void print_sources(const std::vector<codegen::KernelSource>& kernels, bool stand
     print(codegen::translation_unit(kernels));
     return;
   }
-  for (std::size_t i = 0; i < kernels.size(); ++i) print((i > 0 ? "\n" : "") + text_of(kernels[i], false));
+  for (std::size_t i = 0; i < kernels.size(); ++i) {
+    if (i > 0) print("\n");
+    print(text_of(kernels[i], false));
+  }
 }
 
 /// Returns the exit code: one kernel that does not compile makes the answer bad.

@@ -1,5 +1,5 @@
 // verify: every kernel of a plan, and the plan as a whole, against the float64 reference.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -45,9 +45,7 @@ struct VerifyArguments {
 };
 
 std::string coordinates(const std::vector<std::int64_t>& at) {
-  std::string text = "[";
-  for (const std::int64_t index : at) text += (text.size() > 1 ? "," : "") + std::to_string(index);
-  return text + "]";
+  return fmt::format("[{}]", fmt::join(at, ","));
 }
 
 /// The largest error of its tensors; NaN beats every number, so that it cannot hide.
@@ -151,7 +149,7 @@ class Verifier {
       } else {
         candidates.push_back({variant, schedules_(variant)});
         if (arguments_.schedules == "all")
-          for (const auto& schedule : lower::schedule_space(variant, session_.problem(), session_.target()))
+          for (const auto& schedule : lower::program_space(variant, session_.problem(), session_.target()))
             if (schedule != candidates[before].schedule) candidates.push_back({variant, schedule});
       }
     }

@@ -73,9 +73,16 @@ Schedule canonical(const Schedule& schedule, const plan::SegmentVariant& variant
 Schedule default_schedule(const plan::SegmentVariant& variant, const block::Problem& problem,
                           const CpuTarget& target);
 
-/// The schedules worth timing for a variant: distinct programs only, default first, at most about eight.
+/// The schedules worth timing for a variant: distinct programs only, default first, at most about eight. The
+/// default lowering (hand-off `barrier`) of several operators is not among them: its traffic is a superset of
+/// every other's.
 std::vector<Schedule> schedule_space(const plan::SegmentVariant& variant, const block::Problem& problem,
                                      const CpuTarget& target);
+
+/// schedule_space() and what only verification runs: the default lowering, the smallest attention steps, a
+/// row block that no size divides.
+std::vector<Schedule> program_space(const plan::SegmentVariant& variant, const block::Problem& problem,
+                                    const CpuTarget& target);
 
 /// Empty when the schedule can run; else the reason it is refused, for the log.
 std::string refuse(const Schedule& schedule, const plan::SegmentVariant& variant,

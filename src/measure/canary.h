@@ -16,7 +16,8 @@ class Canary {
  public:
   explicit Canary(backend::cpu::Runner& runner);
 
-  /// Median microseconds of a few samples, arithmetic and memory alike.
+  /// Median microseconds of a few samples that nobody interrupted, arithmetic and memory alike; 0 when there
+  /// were too few of them to say anything.
   double time_us();
   static bool in_band(double time_us, double reference_us);
 

@@ -50,7 +50,7 @@ struct Reply {
   bool internal_error = false;
   CheckResult check;               // check
   Measurement measurement;         // measure
-  double canary_us = 0;            // setup, measure: as measured last
+  double canary_us = 0;            // measure: as measured last; 0: no quiet moment for it
   bool canary_drifted = false;     // measure: out of its band whatever was tried
   std::vector<PairSeries> series;  // compare
 };

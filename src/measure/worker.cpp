@@ -63,7 +63,6 @@ class Worker {
     Reply reply;
     switch (request.task) {
       case Task::setup:
-        reply.canary_us = canary_.time_us();
         break;
       case Task::check:
         reply.check = check(request);
@@ -138,7 +137,8 @@ class Worker {
         return;
       }
       reply.canary_us = canary_.time_us();
-      reply.canary_drifted = reference_us > 0 && !Canary::in_band(reply.canary_us, reference_us);
+      reply.canary_drifted =
+          reference_us > 0 && reply.canary_us > 0 && !Canary::in_band(reply.canary_us, reference_us);
       if (!reply.canary_drifted) return;
     }
     measurement.outcome = Outcome::noisy;

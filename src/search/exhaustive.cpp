@@ -33,6 +33,9 @@ std::vector<int> variants_of(const plan::FusionPlan& plan) {
 }  // namespace
 
 Exhaustive::Exhaustive(const Space& space, std::uint64_t seed) : space_(space), random_(seed) {
+  for (int variant = 0; variant < plan::kVariantCount; ++variant) {
+    estimate_ += space_.schedules(variant, {}).size();
+  }
   start_phase();
 }
 

@@ -32,9 +32,9 @@ enum class Access { create, existing };
 
 struct StoreOptions {
   Access access = Access::create;
-  int busy_timeout_ms = 30'000;           // how long to wait for another writer
-  std::int64_t maximum_pages = 0;         // quota on the file's size in SQLite pages; 0: none
-  std::string vfs = {};                       // SQLite file layer, e.g. "unix-dotfile"; empty: the default
+  int busy_timeout_ms = 30'000;                // how long to wait for another writer
+  std::int64_t maximum_pages = 0;              // quota on the file's size in SQLite pages; 0: none
+  std::string vfs = {};                        // SQLite file layer, e.g. "unix-dotfile"; empty: the default
   std::span<const Migration> migrations = {};  // empty: the program's own
 };
 

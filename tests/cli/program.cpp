@@ -18,8 +18,10 @@ Outcome shell(const std::string& script, const std::filesystem::path& directory)
   const base::TemporaryDirectory empty;
   const std::filesystem::path where = directory.empty() ? empty.path() : directory;
   const std::string out = (files.path() / "out").string(), err = (files.path() / "err").string();
-  const std::string whole = "cd " + quoted(where.string()) + "\nFUSETUNE=" + quoted(FUSETUNE_PROGRAM) +
-                            "\n{ " + script + "\n} >" + quoted(out) + " 2>" + quoted(err) + " </dev/null";
+  std::string whole = "cd ";
+  whole.append(quoted(where.string())).append("\nFUSETUNE=").append(quoted(FUSETUNE_PROGRAM));
+  whole.append("\n{ ").append(script).append("\n} >").append(quoted(out));
+  whole.append(" 2>").append(quoted(err)).append(" </dev/null");
   base::ProcessOptions options;
   options.timeout_seconds = 280;
   const base::ProcessResult result = base::run_process({"/bin/sh", "-c", whole}, options);
@@ -28,7 +30,7 @@ Outcome shell(const std::string& script, const std::filesystem::path& directory)
 
 Outcome fusetune(const std::vector<std::string>& words, const std::filesystem::path& directory) {
   std::string script = "exec \"$FUSETUNE\"";
-  for (const std::string& word : words) script += " " + quoted(word);
+  for (const std::string& word : words) script.append(" ").append(quoted(word));
   // exec inside braces with redirections replaces the shell: the exit code is the program's own.
   return shell(script, directory);
 }

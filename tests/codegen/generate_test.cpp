@@ -34,7 +34,7 @@ TEST(Generate, EveryVariantAndScheduleOfEveryIsaIsGenerated) {
     std::set<std::string> symbols;
     std::size_t kernels = 0;
     for (const auto& variant : plan::all_variants())
-      for (const auto& schedule : lower::schedule_space(variant, small_problem(), target_of(isa))) {
+      for (const auto& schedule : lower::program_space(variant, small_problem(), target_of(isa))) {
         const KernelSource kernel = generate_cpu(variant, schedule, small_problem(), target_of(isa));
         EXPECT_THAT(kernel.body, HasSubstr(kernel.symbol));
         EXPECT_FALSE(kernel.writes.empty()) << variant.to_string();

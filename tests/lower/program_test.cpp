@@ -21,7 +21,7 @@ SegmentProgram lowered(plan::SegmentVariant variant, HandOff hand_off) {
 TEST(Program, PhasesCoverTheSegmentInOrder) {
   const block::Problem problem;
   for (const auto& variant : plan::all_variants())
-    for (const Schedule& schedule : schedule_space(variant, problem, avx2())) {
+    for (const Schedule& schedule : program_space(variant, problem, avx2())) {
       const SegmentProgram program = lower_segment(variant, schedule, problem, avx2());
       int next = variant.segment.first;
       for (const Phase& phase : program.phases) {

@@ -19,7 +19,7 @@ CpuTarget avx2() {
 TEST(Schedule, TextRoundTripsForTheWholeSpace) {
   const block::Problem problem;
   for (const auto& variant : plan::all_variants())
-    for (const Schedule& schedule : schedule_space(variant, problem, avx2()))
+    for (const Schedule& schedule : program_space(variant, problem, avx2()))
       EXPECT_EQ(Schedule::parse(schedule.to_string()), schedule) << schedule.to_string();
 }
 

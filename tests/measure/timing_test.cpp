@@ -8,6 +8,8 @@
 #include <cmath>
 #include <vector>
 
+#include "measure/canary.h"
+
 namespace fusetune::measure {
 namespace {
 
@@ -81,6 +83,19 @@ TEST_F(TimingTest, ASeriesIsCompleteOrNoisy) {
     EXPECT_EQ(series.dropped, 3);
   }
   for (const double sample : series.samples_us) EXPECT_GE(sample, 20);
+}
+
+TEST(CanaryTest, TakesTimeOrSaysThatItCannotTell) {
+  Runner runner(1);
+  const double time = Canary(runner).time_us();
+  EXPECT_TRUE(time == 0 || (std::isfinite(time) && time > 10)) << time;  // 20,000 dependent steps
+}
+
+TEST(CanaryTest, Band) {
+  EXPECT_TRUE(Canary::in_band(109, 100));
+  EXPECT_TRUE(Canary::in_band(91, 100));
+  EXPECT_FALSE(Canary::in_band(111, 100));
+  EXPECT_FALSE(Canary::in_band(89, 100));
 }
 
 TEST(RotationBytes, TheModelsWeightsOrWhatExceedsTheCache) {

@@ -81,7 +81,8 @@ TEST_F(SearchProgram, StopsAfterTrialsAndContinues) {
   EXPECT_THAT(first["stopped"].get<std::string>(), HasSubstr("--trials 30"));
   EXPECT_EQ(first["best"]["outcome"], "ok");
   const nlohmann::json second = json(search(" --db trials.db --trials 10 --json"));
-  EXPECT_EQ(second["search"]["reused"], 30);
+  // All but noisy ones, which get another chance.
+  EXPECT_GE(second["search"]["reused"], outcomes(first, "ok"));
   EXPECT_EQ(second["search"]["measured"], 10);
 }
 
@@ -159,7 +160,10 @@ TEST_F(SearchProgram, FaultyCandidatesCostThemselvesOnly) {
   // They are known now: not run again.
   const nlohmann::json again =
       json(search(" --db faults.db --trials 1 --run-timeout 3 --kernel-dir kernels --json"));
-  EXPECT_EQ(again["search"]["reused"], 40);
+  EXPECT_GE(again["search"]["reused"], outcomes(result, "ok") + 3);
+  for (const char* fault : {"crashed", "timeout", "compile_failed"}) {
+    EXPECT_GE(outcomes(again, fault), 1) << fault;
+  }
 }
 
 // Kind 36 and options of later versions.

@@ -132,7 +132,8 @@ TEST(Exhaustive, WaitsForResultsItDependsOn) {
   const auto strategy = make_strategy("exhaustive", synthetic_space(), 1);
   const std::vector<Candidate> first = strategy->ask(1000);
   EXPECT_EQ(first.size(), 15u);
-  EXPECT_GT(strategy->expected(), plan::kVariantCount);  // the progress display needs the whole, not the phase
+  EXPECT_GT(strategy->expected(),
+            plan::kVariantCount);  // the progress display needs the whole, not the phase
   EXPECT_TRUE(strategy->ask(1000).empty());
   for (const Candidate& candidate : first) strategy->tell(candidate, {});
   EXPECT_FALSE(strategy->ask(1000).empty());
