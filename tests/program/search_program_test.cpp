@@ -44,15 +44,19 @@ class SearchProgram : public testing::Test {
 base::TemporaryDirectory* SearchProgram::directory_ = nullptr;
 
 TEST_F(SearchProgram, FindsAWinnerThenAnswersFromTheStore) {
-  const cli_test::Outcome first = search(" --db full.db --json");
-  ASSERT_EQ(first.exit_code, 0) << first.err;
-  const nlohmann::json found = json(first);
-  EXPECT_EQ(found["search"]["variants"], 147);
-  EXPECT_EQ(found["search"]["reused"], 0);
-  EXPECT_EQ(found["best"]["outcome"], "ok");
-  EXPECT_GT(found["best"]["time"]["median_us"], 0);
-  EXPECT_EQ(found["stopped"], "");
-  EXPECT_THAT(first.err, testing::Not(HasSubstr("\r"))) << "no terminal, no control characters";
+  // In slices, each of which resumes the one before: a busy machine must not run into the test's time limit.
+  nlohmann::json found;
+  for (int slice = 0; slice < 30; ++slice) {
+    const cli_test::Outcome run = search(" --db full.db --json --time-limit 60");
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_THAT(run.err, testing::Not(HasSubstr("\r"))) << "no terminal, no control characters";
+    found = json(run);
+    EXPECT_EQ(found["best"]["outcome"], "ok");
+    EXPECT_GT(found["best"]["time"]["median_us"], 0);
+    if (found["stopped"] == "") break;
+  }
+  ASSERT_EQ(found["stopped"], "");
+  EXPECT_GE(found["search"]["variants"], 140) << "all 147 but those that were noisy three times";
 
   const cli_test::Outcome again = search(" --db full.db --json");
   ASSERT_EQ(again.exit_code, 0) << again.err;
