@@ -123,6 +123,7 @@ class Search {
     try {
       SearchProgress progress(quiet_);
       report_.stopped = driver_->measure_segments(*strategy_, progress);
+      progress.clear();
       report_.seconds = driver_->seconds();
       const std::vector<search::Finalist> finalists = driver_->finalists();
       if (finalists.empty()) return nothing("no complete plan has a valid kernel for each of its segments");

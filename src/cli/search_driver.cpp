@@ -234,6 +234,7 @@ void SearchDriver::show(const search::Strategy& strategy, SearchProgress& progre
 /// The jobs whose kernels compiled; the others are finished as failures.
 std::vector<SearchDriver::Job> SearchDriver::compile(std::vector<Job> jobs, search::Strategy& strategy,
                                                      SearchProgress& progress) {
+  if (jobs.empty()) return jobs;  // all answered by the store
   std::vector<codegen::KernelSource> sources;
   for (const Job& job : jobs) sources.push_back(job.source);
   std::vector<CompileResult> results = session_.compile(sources, [&](int done, int total) {

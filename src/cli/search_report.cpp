@@ -156,9 +156,8 @@ std::string next_commands(const SearchReport& report, const FinalResult& result)
 }
 
 std::string continue_line(const SearchReport& report) {
-  return fmt::format(
-      "everything measured is in {}; to continue, run the same command again:\n  fusetune search{}\n",
-      report.database, report.options);
+  return fmt::format("everything measured is in {}; to continue:\n  fusetune search{}\n", report.database,
+                     report.options);
 }
 
 nlohmann::json time_json(const measure::TimingSummary& time) {
@@ -211,9 +210,10 @@ std::string describe_trials(const SearchReport& report, const SearchDriver& driv
   for (const auto& [outcome, count] : counts.outcomes)
     outcomes += fmt::format(", {} {}", count, measure::name(outcome));
   std::string text = fmt::format("{}      {}\n", report.problem_line, report.environment_line);
-  text += fmt::format("{} of {} variants timed, {} kernels: {} measured now, {} reused{}     {:.0f} s\n",
-                      driver.best().count(), plan::kVariantCount, counts.measured + counts.reused,
-                      counts.measured, counts.reused, outcomes, report.seconds);
+  text +=
+      fmt::format("{} of {} variants timed, {} kernels, {} measurements made now, {} reused{}     {:.0f} s\n",
+                  driver.best().count(), plan::kVariantCount, counts.candidates(), counts.measured,
+                  counts.reused, outcomes, report.seconds);
   if (!report.stopped.empty())
     text += fmt::format("stopped early, {}: run it again to continue\n", report.stopped);
   return text + failure_lines(report, driver);

@@ -94,7 +94,7 @@ TEST_F(SearchProgram, TooFewTrialsForAPlanIsAnAnswerWithAReason) {
   const cli_test::Outcome run = search(" --db few.db --trials 3");
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.out, HasSubstr("no plan found"));
-  EXPECT_THAT(run.out, HasSubstr("run the same command again"));
+  EXPECT_THAT(run.out, HasSubstr("to continue:\n  fusetune search --batch 1"));
 }
 
 // Kind 25: killed without notice, the committed rows stay and the next search goes on.
@@ -124,7 +124,7 @@ TEST_F(SearchProgram, InterruptedSaysHowToContinue) {
       "kill -INT $pid; wait $pid");
   EXPECT_EQ(run.exit_code, 130);
   EXPECT_THAT(run.out, HasSubstr("best so far"));
-  EXPECT_THAT(run.out, HasSubstr("run the same command again"));
+  EXPECT_THAT(run.out, HasSubstr("to continue:\n  fusetune search --batch 1"));
   const nlohmann::json stats = nlohmann::json::parse(
       shell("\"$FUSETUNE\" db stats --db interrupted.db --json", directory_->path()).out, nullptr, false);
   ASSERT_TRUE(stats.is_array());
