@@ -93,8 +93,7 @@ FT_INLINE void head_context(Rows probs, const float* packed_values, long S, long
 
 /// Sets scores to -infinity where bit j of `word` is 0, for 64 columns (or a multiple of kLanes fewer).
 FT_INLINE void mask_word(unsigned long long word, long columns, float* scores) {
-  ivec bit;
-  for (int i = 0; i < kLanes; ++i) bit[i] = 1 << i;
+  const ivec bit = (ivec{} + 1) << lane_numbers();
   for (long j = 0; j < columns; j += kLanes) {
     const ivec bits = (ivec{} + int(word >> j)) & bit;
     store(scores + j, select(bits != 0, load(scores + j), splat<vec>(-kInfinity)));
@@ -139,6 +138,27 @@ FT_INLINE void load_score_rows(const float* x, long rows, long S, float* block, 
     for (long j = S; j < round_up(S, kLanes); ++j) block[r * ld + j] = -kInfinity;
 }
 
+/// The largest of `columns` scores, a multiple of kLanes; -infinity where all are.
+FT_INLINE float largest(const float* x, long columns) {
+  vec top = splat<vec>(-kInfinity);
+  for (long j = 0; j < columns; j += kLanes) {
+    const vec v = load(x + j);
+    top = select(v > top, v, top);
+  }
+  return max_of_lanes(top);
+}
+
+/// x = e^(x - peak) for `columns` scores, a multiple of kLanes; returns their sum.
+FT_INLINE float exponentiate(float* x, long columns, float peak) {
+  vec total{};
+  for (long j = 0; j < columns; j += kLanes) {
+    const vec e = exp(load(x + j) - peak);
+    total += e;
+    store(x + j, e);
+  }
+  return sum_of_lanes(total);
+}
+
 /// Operator 4 on whole rows of S scores, in place. Columns up to round_up(S, kLanes) are used: those past S
 /// must be -infinity. With `sums` the rows are left unnormalised and their sums stored there (the context
 /// is divided instead); a row that is all -infinity becomes zero, its sum 0.
@@ -146,24 +166,13 @@ FT_NOINLINE void softmax_rows(float* scores, long ld, long rows, long S, float* 
   const long padded = round_up(S, kLanes);
   for (long r = 0; r < rows; ++r) {
     float* x = scores + r * ld;
-    vec top = splat<vec>(-kInfinity);
-    for (long j = 0; j < padded; j += kLanes) {
-      const vec v = load(x + j);
-      top = select(v > top, v, top);
-    }
-    const float peak = max_of_lanes(top);
+    const float peak = largest(x, padded);
     if (peak == -kInfinity) {  // every key masked: weights are zero, not NaN
       fill(x, padded, 0);
       if (sums) sums[r] = 0;
       continue;
     }
-    vec total{};
-    for (long j = 0; j < padded; j += kLanes) {
-      const vec e = exp(load(x + j) - peak);
-      total += e;
-      store(x + j, e);
-    }
-    const float sum = sum_of_lanes(total);
+    const float sum = exponentiate(x, padded, peak);
     if (sums) {
       sums[r] = sum;
       continue;
@@ -199,12 +208,7 @@ FT_NOINLINE void online_softmax_step(OnlineScratch s, long ld, long rows, long c
   const long context_ld = round_up(W, kHeadPanel);
   for (long r = 0; r < rows; ++r) {
     float* x = s.scores + r * ld;
-    vec top = splat<vec>(-kInfinity);
-    for (long j = 0; j < columns; j += kLanes) {
-      const vec v = load(x + j);
-      top = select(v > top, v, top);
-    }
-    const float old = first ? -kInfinity : s.peaks[r], here = max_of_lanes(top),
+    const float old = first ? -kInfinity : s.peaks[r], here = largest(x, columns),
                 peak = here > old ? here : old;
     if (first) s.sums[r] = 0;
     s.peaks[r] = peak;
@@ -212,14 +216,9 @@ FT_NOINLINE void online_softmax_step(OnlineScratch s, long ld, long rows, long c
       fill(x, columns, 0);
       continue;
     }
-    vec total{};
-    for (long j = 0; j < columns; j += kLanes) {
-      const vec e = exp(load(x + j) - peak);
-      total += e;
-      store(x + j, e);
-    }
+    const float sum = exponentiate(x, columns, peak);
     const float rescale = old == -kInfinity ? 0.0f : exp(splat<vec>(old - peak))[0];
-    s.sums[r] = s.sums[r] * rescale + sum_of_lanes(total);
+    s.sums[r] = s.sums[r] * rescale + sum;
     if (!first && rescale != 1.0f)
       for (long w = 0; w < context_ld; w += kLanes)
         store(s.context + r * context_ld + w, load(s.context + r * context_ld + w) * rescale);

@@ -16,8 +16,7 @@ typedef float vec_unaligned __attribute__((vector_size(kLanes * 4), aligned(4), 
 
 constexpr float kInfinity = __builtin_inff();
 
-/// Subtracting zero keeps every x, -0 included, so that the compiler emits a bare broadcast; adding would
-/// not.
+/// Subtracting zero keeps every x, -0 included, so the compiler emits a bare broadcast; adding would not.
 template <class V>
 FT_INLINE V splat(float x) {
   return x - V{};

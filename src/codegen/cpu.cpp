@@ -49,13 +49,8 @@ struct Operand {
 
 class CpuKernel {
  public:
-  CpuKernel(const lower::SegmentProgram& program, const block::Problem& problem,
-            const lower::CpuTarget& target)
-      : program_(program),
-        problem_(problem),
-        schedule_(program.schedule),
-        lanes_(lower::vector_lanes(target.isa)),
-        target_(target) {}
+  CpuKernel(const lower::SegmentProgram& program, const block::Problem& problem, int lanes)
+      : program_(program), problem_(problem), schedule_(program.schedule), lanes_(lanes) {}
 
   KernelSource generate();
 
@@ -63,6 +58,17 @@ class CpuKernel {
   // --- names and sizes ------------------------------------------------------------------------------
   int panel() const { return schedule_.tile_columns; }
   int head_panel() const { return 2 * lanes_; }
+  // Rows of blocks in scratch are padded by a cache line: equally long rows would meet in the same L1 sets.
+  std::int64_t hidden_ld() const { return round_up(problem_.hidden(), panel()) + 16; }
+  std::int64_t ffn_chunk() const { return schedule_.ffn_chunk ? schedule_.ffn_chunk : problem_.ffn; }
+  std::int64_t act_ld() const { return round_up(ffn_chunk(), panel()) + 16; }
+  std::int64_t query_ld() const { return round_up(problem_.head_size, lanes_); }
+  std::int64_t qkv_head_ld() const { return 3 * round_up(problem_.head_size, panel()) + 16; }
+  Operand hidden_block(const std::string& name) const { return {name, fmt::to_string(hidden_ld())}; }
+  /// All panels of a weight with `columns` columns, as a Range.
+  std::string all_panels(std::string_view columns) const {
+    return fmt::format("{{0, round_up({}, {}) / {}}}", columns, panel(), panel());
+  }
   std::int64_t block_rows() const { return round_up(schedule_.row_block, schedule_.tile_rows); }
   std::string tile_arguments() const { return fmt::format("{}, {}", schedule_.tile_rows, panel() / lanes_); }
   std::string use(Tensor tensor) {
@@ -95,8 +101,11 @@ class CpuKernel {
   void emit_bridge(const Phase& phase);
 
   // --- parts of phases ------------------------------------------------------------------------------
+  void reserve_heads(const Phase& phase);
+  void reserve_rows(const Phase& phase);
   void emit_head_sources(const Phase& phase);
-  void emit_head_packing(const Phase& phase, bool whole_head);
+  void emit_head_packing(const Phase& phase);
+  void emit_scaled_query();
   void emit_query_block(const Phase& phase, const Operand& merged);
   void emit_generated_attention(const Phase& phase, const Operand& out);
   void emit_row_operators(const Phase& phase, Operand merged);
@@ -115,7 +124,6 @@ class CpuKernel {
   const block::Problem& problem_;
   const lower::Schedule& schedule_;
   int lanes_;
-  const lower::CpuTarget& target_;
   CodeWriter code_{1};
   std::array<bool, block::kTensorCount> tensors_{};
   std::array<bool, block::kParameterCount> parameters_{};
@@ -217,13 +225,13 @@ void CpuKernel::emit_head_sources(const Phase& phase) {
         "gemm_to_block<{}>({{{} + (b * S + s) * D, D, rows}}, {{{}, D, 0, D}}, {{panel, panel + {}}}, {},",
         tile_arguments(), use(Tensor::hidden), use(Weight::w_qkv, static_cast<int>(problem_.head_size)),
         width / panel(), schedule_.k_chunk);
-    code_.line("    qkv_head + s * {} + part * {}, {}, false);", 3 * width + 16, width, 3 * width + 16);
+    code_.line("    qkv_head + s * {} + part * {}, {}, false);", qkv_head_ld(), width, qkv_head_ld());
     code_.close();
     code_.close(");");
     const std::string bias = use(Parameter::b_qkv);
     for (int part = 0; part < 3; ++part)
       code_.line("const HeadRows {}_rows = {{qkv_head + {}, {}, {} + {} * D + h * W}};", "qkv"[part],
-                 part * width, 3 * width + 16, bias, part);
+                 part * width, qkv_head_ld(), bias, part);
   } else if (phase.first == 1) {
     const std::string qkv = use(Tensor::qkv), bias = use(Parameter::b_qkv);
     for (int part = 0; part < 3; ++part)
@@ -238,7 +246,7 @@ void CpuKernel::emit_head_sources(const Phase& phase) {
   }
 }
 
-void CpuKernel::emit_head_packing(const Phase& phase, bool whole_head) {
+void CpuKernel::emit_head_packing(const Phase& phase) {
   const bool runs_bias = phase.first <= 1 && phase.last >= 1;
   if (runs_bias)
     for (const Tensor tensor : {Tensor::q, Tensor::k, Tensor::v})
@@ -247,9 +255,13 @@ void CpuKernel::emit_head_packing(const Phase& phase, bool whole_head) {
             "copy_head_rows({0}_rows, queries.begin, queries.end - queries.begin, W, 1.0f,\n"
             "                   {0} + (head * S + queries.begin) * W, W);",
             use(tensor));
-  if (!whole_head) return;
   if (phase.first <= 2 && phase.last >= 2) code_.line("pack_keys(k_rows, used, S, W, packed_keys);");
   if (phase.first <= 5 && phase.last >= 5) code_.line("pack_values(v_rows, used, S, W, packed_values);");
+}
+
+void CpuKernel::emit_scaled_query() {
+  code_.line("copy_head_rows(q_rows, s, rows, W, {}, q_block, {});  // scaled by 1/sqrt(W)",
+             float_literal(1.0 / std::sqrt(static_cast<double>(problem_.head_size))), query_ld());
 }
 
 /// Operators 2..5 with whole score rows in a block; `out` is where operator 5's (or 6's) rows go.
@@ -265,11 +277,9 @@ void CpuKernel::emit_generated_attention(const Phase& phase, const Operand& out)
   };
   const bool runs_context = phase.last >= 5;
   if (phase.first <= 2) {
-    code_.line("copy_head_rows(q_rows, s, rows, W, {}, q_block, {});  // scaled by 1/sqrt(W)",
-               float_literal(1.0 / std::sqrt(static_cast<double>(problem_.head_size))),
-               round_up(problem_.head_size, lanes_));
+    emit_scaled_query();
     code_.line("head_scores({{q_block, {}, rows}}, packed_keys, W, 0, round_up(S, kHeadPanel), {});",
-               round_up(problem_.head_size, lanes_), block);
+               query_ld(), block);
     if (phase.last == 2) save(Tensor::scores);
   }
   if (phase.first <= 3 && phase.last >= 3) {
@@ -301,40 +311,40 @@ void CpuKernel::emit_query_block(const Phase& phase, const Operand& merged) {
     emit_generated_attention(phase, context);
     return;
   }
-  const std::int64_t q_ld = round_up(problem_.head_size, lanes_);
-  code_.line("copy_head_rows(q_rows, s, rows, W, {}, q_block, {});  // scaled by 1/sqrt(W)",
-             float_literal(1.0 / std::sqrt(static_cast<double>(problem_.head_size))), q_ld);
+  emit_scaled_query();
   code_.line(
-      "online_attention(args->mask, b, s, {{q_block, {}, rows}}, packed_keys, packed_values, S, W, {},", q_ld,
-      schedule_.key_tiles);
+      "online_attention(args->mask, b, s, {{q_block, {}, rows}}, packed_keys, packed_values, S, W, {},",
+      query_ld(), schedule_.key_tiles);
   code_.line("                 {{score_block, context_block, row_peaks, row_sums}}, {}, {});", merged.data,
              merged.ld);
 }
 
-void CpuKernel::emit_heads(const Phase& phase) {
+/// Scratch of a phase that runs operators per head.
+void CpuKernel::reserve_heads(const Phase& phase) {
   const std::int64_t w_panels = round_up(problem_.head_size, head_panel());
   const std::int64_t query = schedule_.query_rows;
-  if (phase.first == 0)
-    scratch("qkv_head", problem_.seq * (3 * round_up(problem_.head_size, panel()) + 16) + panel());
-  const bool runs_scores = phase.first <= 2 && phase.last >= 2, runs_context = phase.last >= 5;
-  if (runs_scores) {
+  if (phase.first == 0) scratch("qkv_head", problem_.seq * qkv_head_ld() + panel());
+  if (phase.contains(2)) {
     scratch("packed_keys", round_up(problem_.seq, head_panel()) * problem_.head_size);
-    scratch("q_block", query * round_up(problem_.head_size, lanes_));
+    scratch("q_block", query * query_ld());
   }
-  if (runs_context) scratch("packed_values", problem_.seq * w_panels);
+  if (phase.contains(5)) scratch("packed_values", problem_.seq * w_panels);
   if (phase.last >= 2) {
-    const std::int64_t columns = program_.variant.hand_written && runs_scores && runs_context
+    const std::int64_t columns = program_.variant.hand_written && phase.contains(2) && phase.contains(5)
                                      ? schedule_.key_tiles * 64
                                      : round_up(problem_.seq, head_panel());
     if (phase.first <= 4) scratch("score_block", query * (columns + 16));
-    if (runs_context) {
+    if (phase.contains(5)) {
       scratch("context_block", query * w_panels);
       if (program_.variant.hand_written) scratch("row_peaks", query);
       if (phase.first <= 4) scratch("row_sums", query);
     }
   }
-  if (phase.kind == PhaseKind::bridge) return;
+}
 
+void CpuKernel::emit_heads(const Phase& phase) {
+  const int query = schedule_.query_rows;
+  reserve_heads(phase);
   // Splitting a head repeats its packing (cheap), but would repeat its whole QKV product.
   code_.line("const HeadTasks tasks = head_tasks(args->batch * H, (S + {}) / {}, {}, thread, threads);",
              query - 1, query, phase.first == 0 ? "false" : "true");
@@ -343,9 +353,10 @@ void CpuKernel::emit_heads(const Phase& phase) {
   if (phase.first != 4 || phase.last >= 5) code_.line("const long b = head / H;");
   if (phase.first <= 1 || phase.last >= 6) code_.line("const long h = head % H;");
   code_.line("const Range queries = part_of(S, t % tasks.splits, tasks.splits, {});", query);
-  if (runs_scores || runs_context) code_.line("const unsigned char* used = keys_used(args->mask, b, S);");
+  if (phase.contains(2) || phase.contains(5))
+    code_.line("const unsigned char* used = keys_used(args->mask, b, S);");
   emit_head_sources(phase);
-  emit_head_packing(phase, true);
+  emit_head_packing(phase);
   if (phase.last >= 2) {
     code_.open("for (long s = queries.begin; s < queries.end; s += {})", query);
     code_.line("const long rows = min({}, queries.end - s);", query);
@@ -367,18 +378,16 @@ void CpuKernel::emit_layernorm(const Operand& in, const Operand& out, Parameter 
 
 /// Operators 6..9: returns where norm1's rows are, if operator 9 or a later one runs in this phase.
 Operand CpuKernel::emit_attention_output(const Phase& phase, Operand merged) {
-  const std::int64_t ld = round_up(problem_.hidden(), panel()) + 16;
-  const auto has = [&](int op) { return phase.first <= op && op <= phase.last; };
-  if (has(6) && phase.kind == PhaseKind::rows) {
-    merged = phase.last == 6 ? token_rows(Tensor::merged, "D") : Operand{"merged_block", fmt::to_string(ld)};
+  if (phase.contains(6) && phase.kind == PhaseKind::rows) {
+    merged = phase.last == 6 ? token_rows(Tensor::merged, "D") : hidden_block("merged_block");
     code_.line("merge_heads_rows({}, S, H, W, row, rows, {}, {});", use(Tensor::context), merged.data,
                merged.ld);
   }
-  Operand sum{"sum_block", fmt::to_string(ld)};
-  if (has(7)) {
-    if (!has(6)) merged = token_rows(Tensor::merged, "D");
-    const std::string call = fmt::format("{}, {{{}, D, 0, D}}, {{0, round_up(D, {}) / {}}}", merged.rows(),
-                                         use(Weight::w_out), panel(), panel());
+  Operand sum = hidden_block("sum_block");
+  if (phase.contains(7)) {
+    if (!phase.contains(6)) merged = token_rows(Tensor::merged, "D");
+    const std::string call =
+        fmt::format("{}, {{{}, D, 0, D}}, {}", merged.rows(), use(Weight::w_out), all_panels("D"));
     if (phase.last >= 9) {
       code_.line("gemm_to_block<{}>({}, {}, {}, {}, false);", tile_arguments(), call, schedule_.k_chunk,
                  sum.data, sum.ld);
@@ -389,17 +398,17 @@ Operand CpuKernel::emit_attention_output(const Phase& phase, Operand merged) {
       code_.line("gemm_to_store<{}>({}, D, {}, tile,", tile_arguments(), call, schedule_.k_chunk);
       code_.line("    {});", store_of(7, phase.last == 8, out));
     }
-  } else if (has(8)) {
+  } else if (phase.contains(8)) {
     if (phase.last == 8) sum = token_rows(Tensor::attn_sum, "D");
     code_.line("bias_residual_rows({}, {}, {}, D, {}, {});", token_rows(Tensor::attn_proj, "D").rows(),
                use(Parameter::b_out), token_rows(Tensor::hidden, "D").rows(), sum.data, sum.ld);
-  } else if (has(9)) {
+  } else if (phase.contains(9)) {
     sum = token_rows(Tensor::attn_sum, "D");
   }
-  if (!has(9)) return phase.last >= 10 ? token_rows(Tensor::norm1, "D") : Operand{};
+  if (!phase.contains(9)) return phase.last >= 10 ? token_rows(Tensor::norm1, "D") : Operand{};
   // On chip it takes the place of the sum: one block less in L2.
   const Operand norm1 = in_memory(Tensor::norm1) ? token_rows(Tensor::norm1, "D")
-                        : phase.first == 9       ? Operand{"norm1_block", fmt::to_string(ld)}
+                        : phase.first == 9       ? hidden_block("norm1_block")
                                                  : sum;
   emit_layernorm(sum, norm1, Parameter::gamma1, Parameter::beta1);
   return norm1;
@@ -407,14 +416,12 @@ Operand CpuKernel::emit_attention_output(const Phase& phase, Operand merged) {
 
 /// FFN operators of which at least 10 and 11, or 11 and 12, or 12 and 13 run here; ends before operator 14.
 void CpuKernel::emit_ffn_whole(const Phase& phase, const Operand& norm1) {
-  const auto has = [&](int op) { return phase.first <= op && op <= phase.last; };
-  const std::string whole =
-      "{0, round_up(D, " + fmt::to_string(panel()) + ") / " + fmt::to_string(panel()) + "}";
+  const std::string whole = all_panels("D");
   if (phase.last <= 11) {  // activations go to memory
     const Operand out = token_rows(phase.last == 10 ? Tensor::ffn_up : Tensor::ffn_act, "F");
-    if (has(10)) {
-      code_.line("gemm_to_store<{}>({}, {{{}, D, 0, D}}, {{0, round_up(F, {}) / {}}}, F, {}, tile,",
-                 tile_arguments(), norm1.rows(), use(Weight::w_ffn1), panel(), panel(), schedule_.k_chunk);
+    if (phase.contains(10)) {
+      code_.line("gemm_to_store<{}>({}, {{{}, D, 0, D}}, {}, F, {}, tile,", tile_arguments(), norm1.rows(),
+                 use(Weight::w_ffn1), all_panels("F"), schedule_.k_chunk);
       code_.line("    {});", store_of(10, phase.last == 11, out));
     } else {
       code_.line("bias_activation_rows<{}>({}, {}, F, {}, {});", gelu(),
@@ -422,45 +429,41 @@ void CpuKernel::emit_ffn_whole(const Phase& phase, const Operand& norm1) {
     }
     return;
   }
-  const std::int64_t down_ld = round_up(problem_.hidden(), panel()) + 16;
   if (phase.first == 12) {
     code_.line("gemm_to_block<{}>({}, {{{}, F, 0, F}}, {}, {}, down_block, {}, false);", tile_arguments(),
                token_rows(Tensor::ffn_act, "F").rows(), use(Weight::w_ffn2), whole, schedule_.k_chunk,
-               down_ld);
+               hidden_ld());
     return;
   }
-  const std::int64_t chunk = schedule_.ffn_chunk ? schedule_.ffn_chunk : problem_.ffn;
-  const std::int64_t act_ld = round_up(chunk, panel()) + 16;
-  code_.open("for (long f = 0; f < F; f += {})", chunk);
-  code_.line("const long columns = min({}, F - f);", chunk);
-  if (has(10)) {
+  code_.open("for (long f = 0; f < F; f += {})", ffn_chunk());
+  code_.line("const long columns = min({}, F - f);", ffn_chunk());
+  if (phase.contains(10)) {
     code_.line("gemm_to_store<{}>({}, {{{}, D, 0, D}}, {{f / {}, (f + columns + {}) / {}}}, F, {}, tile,",
                tile_arguments(), norm1.rows(), use(Weight::w_ffn1), panel(), panel() - 1, panel(),
                schedule_.k_chunk);
-    code_.line("    StoreBiasActivation<{}>{{act_block, {}, {}, f}});", gelu(), act_ld,
+    code_.line("    StoreBiasActivation<{}>{{act_block, {}, {}, f}});", gelu(), act_ld(),
                use(Parameter::b_ffn1));
   } else {
     code_.line("bias_activation_rows<{}>({{{} + row * F + f, F, rows}}, {} + f, columns, act_block, {});",
-               gelu(), use(Tensor::ffn_up), use(Parameter::b_ffn1), act_ld);
+               gelu(), use(Tensor::ffn_up), use(Parameter::b_ffn1), act_ld());
   }
   code_.line(
       "gemm_to_block<{}>({{act_block, {}, rows}}, {{{}, F, f, columns}}, {}, {}, down_block, {}, f > 0);",
-      tile_arguments(), act_ld, use(Weight::w_ffn2), whole, schedule_.k_chunk, down_ld);
+      tile_arguments(), act_ld(), use(Weight::w_ffn2), whole, schedule_.k_chunk, hidden_ld());
   code_.close();
 }
 
 void CpuKernel::emit_second_norm(const Phase& phase, const Operand& down, const Operand& norm1) {
-  const auto has = [&](int op) { return phase.first <= op && op <= phase.last; };
   Operand sum = down;
-  if (has(13)) {
+  if (phase.contains(13)) {
     if (phase.last == 13)
       sum = token_rows(Tensor::ffn_sum, "D");
     else if (phase.first == 13)
-      sum = {"sum_block", fmt::to_string(round_up(problem_.hidden(), panel()) + 16)};
+      sum = hidden_block("sum_block");
     code_.line("bias_residual_rows({}, {}, {}, D, {}, {});", down.rows(), use(Parameter::b_ffn2),
                norm1.rows(), sum.data, sum.ld);
   }
-  if (!has(14)) return;
+  if (!phase.contains(14)) return;
   if (phase.first == 14) sum = token_rows(Tensor::ffn_sum, "D");
   const Operand out = token_rows(Tensor::output, "D");
   emit_layernorm(sum, out, Parameter::gamma2, Parameter::beta2);
@@ -472,7 +475,7 @@ void CpuKernel::emit_ffn(const Phase& phase, const Operand& norm1) {
   if (phase.last < 12) return;
   const Operand down = phase.first == 13 || phase.first == 14
                            ? token_rows(phase.first == 13 ? Tensor::ffn_down : Tensor::ffn_sum, "D")
-                           : Operand{"down_block", fmt::to_string(round_up(problem_.hidden(), panel()) + 16)};
+                           : hidden_block("down_block");
   if (phase.last == 12) {
     const Operand out = token_rows(Tensor::ffn_down, "D");
     code_.line("copy_rows({}, {}, rows, D, {}, {});", down.data, down.ld, out.data, out.ld);
@@ -493,23 +496,24 @@ void CpuKernel::emit_row_operators(const Phase& phase, Operand merged) {
   }
 }
 
-void CpuKernel::emit_rows(const Phase& phase) {
-  const std::int64_t rows = block_rows(), d = round_up(problem_.hidden(), panel()) + 16;
-  const auto has = [&](int op) { return phase.first <= op && op <= phase.last; };
-  const bool merges_on_load = has(6) && (phase.last > 6 || phase.kind == PhaseKind::bridge);
+/// Scratch of a phase that runs operators per row block.
+void CpuKernel::reserve_rows(const Phase& phase) {
+  const std::int64_t rows = block_rows(), d = hidden_ld();
+  const bool merges_on_load = phase.contains(6) && (phase.last > 6 || phase.kind == PhaseKind::bridge);
   if (merges_on_load) scratch("merged_block", rows * d);
   if (phase.last >= 9 && phase.first <= 8) scratch("sum_block", rows * d);
   if (phase.first == 13 && phase.last == 14) scratch("sum_block", rows * d);
   if (phase.first == 9 && phase.last >= 10 && !in_memory(Tensor::norm1)) scratch("norm1_block", rows * d);
   if (phase.first <= 12 && phase.last >= 12) {
     scratch("down_block", rows * d);
-    if (phase.first <= 11)
-      scratch("act_block",
-              rows * (round_up(schedule_.ffn_chunk ? schedule_.ffn_chunk : problem_.ffn, panel()) + 16));
+    if (phase.first <= 11) scratch("act_block", rows * act_ld());
   }
-  const bool stores_panels = (has(7) && phase.last <= 8) || has(10);
+  const bool stores_panels = (phase.contains(7) && phase.last <= 8) || phase.contains(10);
   if (stores_panels) scratch("tile", rows * panel() + lanes_);
-  if (phase.kind == PhaseKind::bridge) return;
+}
+
+void CpuKernel::emit_rows(const Phase& phase) {
+  reserve_rows(phase);
   code_.open("for_row_blocks(part_of(M, thread, threads, 4), {}, {}, [&](long row, long rows)",
              schedule_.row_block, schedule_.tile_rows);
   emit_row_operators(phase, {});
@@ -519,10 +523,9 @@ void CpuKernel::emit_rows(const Phase& phase) {
 // -------------------------------------------------------------------------------------------- bridge
 
 void CpuKernel::emit_bridge(const Phase& phase) {
-  const std::int64_t ld = round_up(problem_.hidden(), panel()) + 16;
   const int query = schedule_.query_rows;
-  emit_heads(phase);  // scratch only
-  emit_rows(phase);
+  reserve_heads(phase);
+  reserve_rows(phase);
   // Row blocks start at multiples of the query block, so that none crosses a mask tile row.
   const std::int64_t step = round_up(schedule_.row_block, query);
   code_.line("const long blocks = (S + {}) / {};  // row blocks of one batch entry", step - 1, step);
@@ -534,15 +537,15 @@ void CpuKernel::emit_bridge(const Phase& phase) {
   code_.open("for (long h = 0; h < H; ++h)");
   if (phase.first >= 2) code_.line("const long head = b * H + h;");
   emit_head_sources(phase);
-  emit_head_packing(phase, true);
+  emit_head_packing(phase);
   code_.open("for (long s = queries.begin; s < queries.end; s += {})", query);
   code_.line("const long rows = min({}, queries.end - s);", query);
-  emit_query_block(phase,
-                   {fmt::format("merged_block + (s - queries.begin) * {} + h * W", ld), fmt::to_string(ld)});
+  emit_query_block(phase, {fmt::format("merged_block + (s - queries.begin) * {} + h * W", hidden_ld()),
+                           fmt::to_string(hidden_ld())});
   code_.close();
   code_.close();
   code_.line("const long row = b * S + queries.begin, rows = queries.end - queries.begin;");
-  emit_row_operators(phase, {"merged_block", fmt::to_string(ld)});
+  emit_row_operators(phase, hidden_block("merged_block"));
   code_.close();
 }
 
@@ -602,8 +605,7 @@ std::string CpuKernel::pointers() const {
   for (int t = 0; t < block::kTensorCount; ++t)
     if (tensors_[t])
       text += fmt::format("  {0}* const {1} = static_cast<{0}*>(args->tensor[{2}]);\n",
-                          block::producer(static_cast<Tensor>(t)) >= program_.variant.segment.first &&
-                                  block::producer(static_cast<Tensor>(t)) <= program_.variant.segment.last
+                          program_.variant.segment.contains(block::producer(static_cast<Tensor>(t)))
                               ? "float"
                               : "const float",
                           block::name(static_cast<Tensor>(t)), t);
@@ -645,8 +647,7 @@ KernelSource CpuKernel::generate() {
   kernel.reads = program_.live_in;
   for (int t = 0; t < block::kTensorCount; ++t) {
     const auto tensor = static_cast<Tensor>(t);
-    const int writer = block::producer(tensor);
-    if (writer < program_.variant.segment.first || writer > program_.variant.segment.last) continue;
+    if (!program_.variant.segment.contains(block::producer(tensor))) continue;
     const Placement placement = program_.placement(tensor);
     if (placement == Placement::live_out) kernel.writes.push_back(tensor);
     if (placement == Placement::workspace) kernel.workspace.push_back(tensor);
@@ -660,7 +661,7 @@ KernelSource CpuKernel::generate() {
 KernelSource generate_cpu(const plan::SegmentVariant& variant, const lower::Schedule& schedule,
                           const block::Problem& problem, const lower::CpuTarget& target) {
   const lower::SegmentProgram program = lower::lower_segment(variant, schedule, problem, target);
-  return CpuKernel(program, problem, target).generate();
+  return CpuKernel(program, problem, lower::vector_lanes(target.isa)).generate();
 }
 
 }  // namespace fusetune::codegen

@@ -128,8 +128,8 @@ Placement SegmentProgram::placement(block::Tensor tensor) const {
   const auto [first, last] = variant.segment;
   if (block::is_live_out(tensor, first, last)) return Placement::live_out;
   const int writer = block::producer(tensor);
-  const auto phase = std::find_if(phases.begin(), phases.end(),
-                                  [&](const Phase& p) { return p.first <= writer && writer <= p.last; });
+  const auto phase =
+      std::find_if(phases.begin(), phases.end(), [&](const Phase& p) { return p.contains(writer); });
   if (phase == phases.end())
     throw base::InternalError("placement of a tensor that the segment does not write");
   return block::is_live_out(tensor, phase->first, phase->last) ? Placement::workspace : Placement::on_chip;

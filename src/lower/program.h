@@ -29,6 +29,7 @@ std::string_view name(PhaseKind kind);
 struct Phase {
   PhaseKind kind;
   int first, last;  // operators, inclusive
+  bool contains(int op) const { return first <= op && op <= last; }
 };
 
 /// Where a tensor that an operator of the segment writes lives.

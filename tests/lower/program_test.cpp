@@ -2,15 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "lower/targets.h"
+
 namespace fusetune::lower {
 namespace {
-
-CpuTarget avx2() {
-  CpuTarget target;
-  target.isa = Isa::avx2;
-  target.threads = 2;
-  return target;
-}
 
 SegmentProgram lowered(plan::SegmentVariant variant, HandOff hand_off) {
   Schedule schedule = default_schedule(variant, block::Problem{}, avx2());

@@ -5,16 +5,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "lower/targets.h"
 
 namespace fusetune::lower {
 namespace {
-
-CpuTarget avx2() {
-  CpuTarget target;
-  target.isa = Isa::avx2;
-  target.threads = 2;
-  return target;
-}
 
 TEST(Schedule, TextRoundTripsForTheWholeSpace) {
   const block::Problem problem;
