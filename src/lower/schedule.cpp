@@ -83,11 +83,11 @@ void set_field(Schedule& schedule, std::string_view key, std::string_view value)
 /// output block and a weight panel need the rest. Half of L2 was 2 to 3 % slower for [7-14] of bert-base,
 /// batch 1, seq 128, on a Zen 3 core with 512 KiB.
 int fitting_ffn_chunk(int row_block, const block::Problem& problem, const CpuTarget& target, int panel) {
-  const std::int64_t columns = target.l2_bytes / 4 / (static_cast<std::int64_t>(row_block) * 4);
-  const std::int64_t whole = problem.ffn;
+  const std::int64_t fit = target.l2_bytes / 4 / (static_cast<std::int64_t>(row_block) * 4);
+  const std::int64_t columns = std::max<std::int64_t>(fit, panel), whole = problem.ffn;
   if (columns >= whole) return 0;
   // Even chunks: 3072 columns of which 1000 fit become four of 768, not three of 1000 and a rest.
-  const std::int64_t chunks = (whole + columns - 1) / std::max<std::int64_t>(columns, panel);
+  const std::int64_t chunks = (whole + columns - 1) / columns;
   const std::int64_t even = (whole + chunks - 1) / chunks;
   return static_cast<int>((even + panel - 1) / panel * panel);
 }

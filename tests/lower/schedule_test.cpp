@@ -42,6 +42,17 @@ TEST(Schedule, SpaceStartsWithTheDefaultAndHoldsOnlyDistinctLegalSchedules) {
   }
 }
 
+TEST(Schedule, TheSmallestCacheStillGivesLegalChunks) {
+  block::Problem problem;
+  for (const std::int64_t ffn : {5, 16, 200, 3072}) {
+    problem.ffn = ffn;
+    CpuTarget target = avx2();
+    target.l2_bytes = 4096;
+    for (const Schedule& schedule : schedule_space({{7, 14}, false}, problem, target))
+      EXPECT_EQ(refuse(schedule, {{7, 14}, false}, problem, target), "") << schedule.to_string();
+  }
+}
+
 TEST(Schedule, RefusalsSayWhy) {
   const block::Problem problem;
   const plan::SegmentVariant variant{{7, 14}, false};
