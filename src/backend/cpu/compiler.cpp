@@ -137,7 +137,7 @@ std::string find_linker(const Compiler& compiler) {
 
 std::vector<std::string> compile_flags(const Compiler& compiler, lower::Isa isa) {
   std::vector<std::string> flags = {
-      "-std=c++20", "-O3", "-fPIC",
+      "-std=c++20", "-O2", "-fPIC",
       // Kernels have no exceptions, no RTTI, no function-local statics that need locks.
       "-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics",
       // Safe subset of -ffast-math, which itself breaks magic-constant rounding and infinities: vector square
