@@ -79,7 +79,7 @@ FT_INLINE void head_scores(Rows q, const float* packed_keys, long W, long key0, 
                            long ld) {
   for (long j = 0; j < keys; j += kHeadPanel)
     multiply_rows<kHeadRows, kHeadVectors>(q.data, q.ld, q.count, packed_keys + (key0 + j) * W, W, scores + j,
-                                           ld, false, nullptr);
+                                           ld, false, nullptr, {});
 }
 
 /// context[rows x W] (+)= probs[rows x keys] * V[key0 .. key0 + keys).
@@ -88,7 +88,7 @@ FT_INLINE void head_context(Rows probs, const float* packed_values, long S, long
   for (long w = 0; w < W; w += kHeadPanel)
     multiply_rows<kHeadRows, kHeadVectors>(probs.data, probs.ld, probs.count,
                                            packed_values + w * S + key0 * kHeadPanel, keys, context + w, ld,
-                                           accumulate, nullptr);
+                                           accumulate, nullptr, {});
 }
 
 /// Sets scores to -infinity where bit j of `word` is 0, for 64 columns (or a multiple of kLanes fewer).

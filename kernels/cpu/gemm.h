@@ -66,27 +66,41 @@ FT_INLINE void multiply_tile(const float* a, long lda, const float* panel, long 
     for (int j = 0; j < Vectors; ++j) store(c + i * ldc + j * kLanes, acc[i][j]);
 }
 
+/// Where a panel's sums are stored in the end: row r's at data + r * ld. data null: in caches already.
+struct Destination {
+  const float* data;
+  long ld;
+};
+
 /// C[rows x panel] (+)= A[rows x k] * panel[k x panel]. `next`: where to prefetch from, null: nowhere;
-/// k * panel floats of it are touched at most. Not inlined: one copy serves every GEMM of a translation unit.
+/// k * panel floats of it are touched at most. Each tile also fetches the lines of `destination` for its
+/// rows: their stores come in a burst, in which every miss would be waited for. Not inlined: one copy serves
+/// every GEMM of a translation unit.
 template <int Rows, int Vectors>
 FT_NOINLINE void multiply_rows(const float* a, long lda, long rows, const float* panel, long k, float* c,
-                               long ldc, bool accumulate, const float* next) {
+                               long ldc, bool accumulate, const float* next, Destination destination) {
   const long lines = next ? k * Vectors * kLanes / 16 : 0, per_tile = k / kStepsPerLine<Vectors>;
   const char* ahead = reinterpret_cast<const char*>(next);
   long r = 0;
   const auto tiles_of = [&](auto prefetch, long end) FT_INLINE_LAMBDA {
-    for (; r + Rows <= end; r += Rows, ahead += per_tile * 64)
+    for (; r + Rows <= end; r += Rows, ahead += per_tile * 64) {
+      if (destination.data)
+        for (int i = 0; i < Rows; ++i)
+          for (int j = 0; j < Vectors * kLanes; j += 16)
+            __builtin_prefetch(destination.data + (r + i) * destination.ld + j, 1, 3);
       multiply_tile<Rows, Vectors, decltype(prefetch)::value>(a + r * lda, lda, panel, k, c + r * ldc, ldc,
                                                               accumulate, ahead);
+    }
   };
   const auto tail = [&](auto count) FT_INLINE_LAMBDA {
     constexpr int n = decltype(count)::value;
-    if (rows - r < n) return;
-    multiply_tile<n, Vectors, false>(a + r * lda, lda, panel, k, c + r * ldc, ldc, accumulate, nullptr);
-    r += n;
+    for (; rows - r >= n; r += n)
+      multiply_tile<n, Vectors, false>(a + r * lda, lda, panel, k, c + r * ldc, ldc, accumulate, nullptr);
   };
-  if (lines > 0) tiles_of(Constant<true>{}, min(rows, (lines + per_tile - 1) / max(per_tile, 1) * Rows));
-  tiles_of(Constant<false>{}, rows);
+  // Eight rows are two tiles of four: both keep two FMA units busy, a tile of two rows half of the time.
+  const bool fours = Rows == 6 && rows % Rows == 2 && rows > Rows;
+  if (lines > 0) tiles_of(Constant<true>{}, min(fours ? rows - 8 : rows, (lines + per_tile - 1) / max(per_tile, 1) * Rows));
+  tiles_of(Constant<false>{}, fours ? rows - 8 : rows);
   if constexpr (Rows > 8) tail(Constant<8>{});
   if constexpr (Rows > 4) tail(Constant<4>{});
   tail(Constant<2>{});
@@ -110,7 +124,7 @@ struct PackedWeight {
 /// C[rows x panel] (+)= A * panel number p, K in chunks of `k_chunk`; prefetches panel p + 1 where `more`.
 template <int TileRows, int Vectors>
 FT_INLINE void gemm_panel(Rows a, PackedWeight w, long p, bool more, long k_chunk, float* c, long ldc,
-                          bool accumulate) {
+                          bool accumulate, Destination destination) {
   constexpr long width = Vectors * kLanes;
   const float* panel = w.data + p * w.k * width;
   const long k_end = w.k_begin + w.k_count;
@@ -119,7 +133,8 @@ FT_INLINE void gemm_panel(Rows a, PackedWeight w, long p, bool more, long k_chun
     const float* following = more ? panel + (w.k + w.k_begin) * width : nullptr;
     const float* next = k + depth < k_end ? panel + (k + depth) * width : following;
     multiply_rows<TileRows, Vectors>(a.data + (k - w.k_begin), a.ld, a.count, panel + k * width, depth, c,
-                                     ldc, accumulate || k > w.k_begin, next);
+                                     ldc, accumulate || k > w.k_begin, next,
+                                     k + depth < k_end ? Destination{} : destination);
   }
 }
 
@@ -130,7 +145,7 @@ FT_INLINE void gemm_to_block(Rows a, PackedWeight w, Range panels, long k_chunk,
                              bool accumulate) {
   for (long p = panels.begin; p < panels.end; ++p)
     gemm_panel<TileRows, Vectors>(a, w, p, p + 1 < panels.end, k_chunk,
-                                  c + (p - panels.begin) * Vectors * kLanes, ldc, accumulate);
+                                  c + (p - panels.begin) * Vectors * kLanes, ldc, accumulate, {});
 }
 
 /// A * panels [begin, end), each finished panel handed to `store(row, column, values, columns)` row by row:
@@ -141,7 +156,8 @@ FT_INLINE void gemm_to_store(Rows a, PackedWeight w, Range panels, long n, long 
                              const Store& store) {
   constexpr long width = Vectors * kLanes;
   for (long p = panels.begin; p < panels.end; ++p) {
-    gemm_panel<TileRows, Vectors>(a, w, p, p + 1 < panels.end, k_chunk, tile, width, false);
+    gemm_panel<TileRows, Vectors>(a, w, p, p + 1 < panels.end, k_chunk, tile, width, false,
+                                  store.destination(p * width));
     for (long r = 0; r < a.count; ++r) store(r, p * width, tile + r * width, min(width, n - p * width));
   }
 }

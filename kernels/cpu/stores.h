@@ -1,7 +1,8 @@
 // What happens to a GEMM's result on its way out: the element-wise operator behind it, fused.
 //
 // A store is called as store(row, column, values, columns): `row` counts from the row block's first,
-// `values` are `columns` finished sums of that row (padded to a whole vector).
+// `values` are `columns` finished sums of that row (padded to a whole vector). destination(column) tells
+// where the rows of a panel from that column on will go, for prefetching: near enough is good enough.
 #ifndef FUSETUNE_KERNELS_CPU_STORES_H
 #define FUSETUNE_KERNELS_CPU_STORES_H
 
@@ -11,6 +12,7 @@ namespace ft {
 struct Store {
   float* out;
   long ld;
+  FT_INLINE Destination destination(long column) const { return {out + column, ld}; }
   FT_INLINE void operator()(long row, long column, const float* x, long columns) const {
     float* y = out + row * ld + column;
     for_vectors(columns, [&](long j, long lanes) { store_partial(y + j, load(x + j), lanes); });
@@ -24,6 +26,7 @@ struct StoreBiasActivation {
   long ld;
   const float* bias;
   long column0;
+  FT_INLINE Destination destination(long column) const { return {out + (column - column0), ld}; }
   FT_INLINE void operator()(long row, long column, const float* x, long columns) const {
     float* y = out + row * ld + (column - column0);
     for_vectors(columns, [&](long j, long lanes) {
@@ -39,6 +42,7 @@ struct StoreBiasResidual {
   const float* bias;
   const float* residual;
   long residual_ld;
+  FT_INLINE Destination destination(long column) const { return {out + column, ld}; }
   FT_INLINE void operator()(long row, long column, const float* x, long columns) const {
     float* y = out + row * ld + column;
     const float* z = residual + row * residual_ld + column;
@@ -54,11 +58,16 @@ struct StoreBiasHeads {
   const float* bias;
   long row0;  // token of the row block's first row
   long S, H, W;
+  FT_INLINE float* at(long b, long s, long column) const {
+    const long head = column / W;
+    return out[head / H] + ((b * H + head % H) * S + s) * W + column % W;
+  }
+  FT_INLINE Destination destination(long column) const { return {at(row0 / S, row0 % S, column), W}; }
   FT_INLINE void operator()(long row, long column, const float* x, long columns) const {
     const long b = (row0 + row) / S, s = (row0 + row) % S;
     for (long done = 0; done < columns;) {
-      const long c = column + done, head = c / W, w = c % W, run = min(W - w, columns - done);
-      float* y = out[head / H] + ((b * H + head % H) * S + s) * W + w;
+      const long c = column + done, run = min(W - c % W, columns - done);
+      float* y = at(b, s, c);
       for_vectors(run, [&](long j, long lanes) {
         store_partial(y + j, load(x + done + j) + load(bias + c + j), lanes);
       });

@@ -144,7 +144,7 @@ TEST(Gemm, EveryRowCountAndDepthAgreesWithFloat64) {
       for (float& v : a) v = uniform(random);
       for (float& v : panel) v = uniform(random);
       ft::multiply_rows<kRows, kVectors>(a.data(), lda, rows, panel.data(), k, c.data(), width, true,
-                                         nullptr);
+                                         nullptr, {});
       for (long r = 0; r < rows; ++r)
         for (long j = 0; j < width; ++j) {
           double want = 1;
