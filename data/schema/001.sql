@@ -116,6 +116,10 @@ CREATE TABLE comparison (
   mad_us REAL CHECK (mad_us >= 0 AND mad_us < 9e999),
   min_us REAL CHECK (min_us > 0 AND min_us < 9e999),
   sample_count INTEGER CHECK (sample_count >= 1),
+  -- The plan over the sum of its segments, timed in turn, and the 95 % interval. NULL: not measured.
+  whole_over_sum REAL CHECK (whole_over_sum > 0 AND whole_over_sum < 9e999),
+  whole_over_sum_low REAL CHECK (whole_over_sum_low >= 0 AND whole_over_sum_low <= whole_over_sum),
+  whole_over_sum_high REAL CHECK (whole_over_sum_high >= whole_over_sum AND whole_over_sum_high < 9e999),
   CHECK ((outcome = 'ok') = (ratio IS NOT NULL)),
   CHECK ((outcome = 'ok') = (median_us IS NOT NULL)),
   UNIQUE (run, position)

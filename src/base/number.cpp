@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <system_error>
+#include <utility>
 
 namespace fusetune::base {
 
@@ -38,6 +40,21 @@ std::optional<T> parse_whole(std::string_view text) {
 }  // namespace
 
 std::optional<double> parse_double(std::string_view text) { return parse_whole<double>(text); }
+
+std::optional<double> parse_seconds(std::string_view text) {
+  static constexpr std::array<std::pair<std::string_view, double>, 4> kUnits = {
+      {{"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}}};
+  double scale = 1;
+  for (const auto& [unit, seconds] : kUnits) {
+    if (!text.ends_with(unit)) continue;
+    text.remove_suffix(unit.size());
+    scale = seconds;
+    break;
+  }
+  const std::optional<double> number = parse_double(text);
+  if (!number || !std::isfinite(*number) || *number < 0) return std::nullopt;
+  return *number * scale;
+}
 
 std::optional<std::int64_t> parse_int(std::string_view text) { return parse_whole<std::int64_t>(text); }
 

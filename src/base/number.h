@@ -21,6 +21,9 @@ std::string format_fixed(double value, int digits);
 /// or out of double's range.
 std::optional<double> parse_double(std::string_view text);
 
+/// A length of time in seconds: a finite number >= 0 in front of ms, s, m or h; without a unit, seconds.
+std::optional<double> parse_seconds(std::string_view text);
+
 /// The whole of `text` as a decimal integer: an optional '-' and digits, in range.
 std::optional<std::int64_t> parse_int(std::string_view text);
 

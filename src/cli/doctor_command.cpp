@@ -30,7 +30,8 @@ Check check_database() {
     const base::TemporaryDirectory directory;
     const store::StoreStats stats = store::TuningStore(directory.path() / "doctor.db").stats();
     return {"database", Check::Status::ok,
-            fmt::format("SQLite works, schema {}, journal mode {}", stats.schema_version, stats.journal_mode),
+            fmt::format("SQLite {} works, schema {}, journal mode {}", store::sqlite_version(),
+                        stats.schema_version, stats.journal_mode),
             ""};
   } catch (const base::EnvironmentError& error) {
     return {"database", Check::Status::missing, error.what(), "set TMPDIR to a directory you can write"};

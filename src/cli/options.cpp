@@ -201,6 +201,16 @@ void Options::number(std::string_view name, double& target, std::string_view val
   });
 }
 
+void Options::seconds(std::string_view name, double& target, std::string_view help) {
+  const std::string initial = target > 0 ? base::format_shortest(target) : "";
+  impl_->add_value(name, "TIME", help, initial, [&target](const std::string& text) -> std::string {
+    const auto seconds = base::parse_seconds(text);
+    if (!seconds || *seconds <= 0) return "a time above 0, such as 20, 20s, 500ms, 5m or 1h";
+    target = *seconds;
+    return "";
+  });
+}
+
 void Options::output(std::string_view name, std::string& target, std::string_view help) {
   // A flag that takes a value only after '=': "--json 6826" must not take the mask for a file.
   impl_->finish(impl_->app.add_flag(std::string(name), target, std::string(help)), name, "[=FILE]");

@@ -61,6 +61,8 @@ class Options {
   /// Finite numbers >= minimum; C locale.
   void number(std::string_view name, double& target, std::string_view value, std::string_view help,
               double minimum = 0);
+  /// A time above 0 in seconds, or with a unit: 20, 20s, 500ms, 5m, 1h.
+  void seconds(std::string_view name, double& target, std::string_view help);
   /// "--name" alone sets "-" (standard output), "--name=FILE" sets FILE: --json, --csv.
   void output(std::string_view name, std::string& target, std::string_view help);
 

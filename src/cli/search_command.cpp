@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -28,7 +27,7 @@ struct SearchArguments {
   double time_limit = 0;
   std::string database = "fusetune.db";
   bool resume = false, fresh = false, verbose = false;
-  int finalists = 8, pairs = 160;
+  int finalists = 8, pairs = 0;
   std::string json;
   SessionArguments session;
   ProblemOptions problem;
@@ -38,12 +37,14 @@ struct SearchArguments {
     // Zero and less are refused after parsing, by the search's own check.
     options.integer("--trials", trials, "N", "stop after N measured candidates; default: no limit",
                     INT64_MIN);
-    options.number("--time-limit", time_limit, "S",
-                   "stop after S seconds of measuring segments; default: no limit", -1e300);
+    options.seconds("--time-limit", time_limit,
+                    "stop after so long (20, 20s, 5m) of measuring segments; default: no limit");
     options.integer("--early-stop", early_stop, "N", "stop after N candidates without a better plan",
                     INT64_MIN);
     options.integer("--finalists", finalists, "N", "cheapest plans by sum that are timed whole", 1, 13);
-    options.integer("--pairs", pairs, "N", "alternating pairs per finalist", 5, 100000);
+    options.integer("--pairs", pairs, "N",
+                    "alternating pairs per finalist; default: 160, down to 40 where a plan takes long", 5,
+                    100000);
     options.text("--db", database, "FILE", "where measurements are kept");
     options.flag("--resume", resume, "go on from what the database has (the default)");
     options.flag("--fresh", fresh, "measure everything again");
@@ -128,10 +129,7 @@ class Search {
       const std::vector<search::Finalist> finalists = driver_->finalists();
       if (finalists.empty()) return nothing("no complete plan has a valid kernel for each of its segments");
       progress.say(fmt::format("timing {} plan{} whole", finalists.size(), finalists.size() == 1 ? "" : "s"));
-      const std::optional<FinalResult> result = driver_->time_finalists(finalists, [&] {
-        progress.clear();
-        leave();
-      });
+      const std::optional<FinalResult> result = driver_->time_finalists(finalists);
       progress.clear();
       if (!result) return nothing("no finalist gave the right result when run as a whole");
       return found(*result);
@@ -165,13 +163,6 @@ class Search {
     store_.finish_run(report_.run, store::RunState::interrupted, json, "");
     say(describe_interrupted(report_, *driver_), json);
     flush_output();
-  }
-
-  /// Ends the process from within the timing of whole plans, which may take another minute: its thread is not
-  /// waited for, and its worker dies with this process.
-  [[noreturn]] void leave() {
-    end_interrupted();
-    std::_Exit(kInterrupted);
   }
 
   void say(const std::string& text, const std::string& json) const {

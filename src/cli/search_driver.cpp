@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <future>
 #include <iterator>
 #include <limits>
 #include <thread>
@@ -24,6 +23,14 @@ constexpr int kBatch = 32;
 constexpr int kMaximumRounds = 4;
 /// Beside a new baseline only plans that are at most this much slower are timed again.
 constexpr double kWithinReach = 1.03;
+/// Pairs that can claim a difference of one percent, and pairs that screen. Between the two, as many as fit
+/// into the seconds that comparing the finalists may take.
+constexpr int kMostPairs = 160, kLeastPairs = 40;
+constexpr double kSecondsOfPairs = 60;
+/// Samples that a pair costs: two plans share one of the baseline.
+constexpr double kSamplesPerPair = 1.5;
+/// How often a finalist and its segments are timed in turn: enough for an interval of one or two percent.
+constexpr int kRoundsWithParts = 20;
 constexpr auto kPoll = std::chrono::milliseconds(100);
 
 Outcome outcome_of(CompileResult::Status status) {
@@ -324,11 +331,18 @@ std::vector<SearchDriver::Entry> SearchDriver::entries_of(
   return entries;
 }
 
+int SearchDriver::pairs_for(const std::vector<Entry>& entries) const {
+  if (settings_.pairs > 0) return settings_.pairs;
+  double seconds = 0;  // of one pair for each
+  for (const Entry& entry : entries) seconds += kSamplesPerPair * entry.record.plan.sum_us * 1e-6;
+  return static_cast<int>(std::clamp<double>(kSecondsOfPairs / seconds, kLeastPairs, kMostPairs));
+}
+
 std::string SearchDriver::finalists_hash(const std::vector<Entry>& entries) const {
   base::Hasher hasher;
   hasher.add(session_.problem().key()).add(session_.environment().fingerprint).add(settings_.data);
   hasher.add(settings_.cache_mode).add(static_cast<std::uint64_t>(measure::kProtocolVersion));
-  hasher.add(static_cast<std::uint64_t>(settings_.pairs));
+  hasher.add(static_cast<std::uint64_t>(pairs_for(entries)));
   for (const Entry& entry : entries) {
     hasher.add(static_cast<std::uint64_t>(entry.record.plan.mask)).add(entry.record.plan.sources_hash);
   }
@@ -359,7 +373,7 @@ void SearchDriver::compile_entries(std::vector<Entry>& entries) {
 }
 
 /// Rounds of comparison until no plan is clearly faster than the baseline. Plans that fail go to the end of
-/// the result. Touches nothing but the session: it runs beside the thread that waits for an interrupt.
+/// the result.
 std::vector<store::ComparisonRecord> SearchDriver::compare(measure::Session& session,
                                                            std::vector<Entry> entries, int pairs) {
   std::vector<store::ComparisonRecord> failed;
@@ -400,6 +414,7 @@ std::vector<store::ComparisonRecord> SearchDriver::compare(measure::Session& ses
     });
     entries.insert(entries.begin(), std::move(next));
   }
+  compare_with_parts(session, entries);
   std::vector<store::ComparisonRecord> records;
   for (const Entry& entry : entries) records.push_back(entry.record);
   std::stable_partition(records.begin(), records.end(), [](const store::ComparisonRecord& record) {
@@ -409,8 +424,17 @@ std::vector<store::ComparisonRecord> SearchDriver::compare(measure::Session& ses
   return records;
 }
 
-std::optional<FinalResult> SearchDriver::time_finalists(const std::vector<search::Finalist>& finalists,
-                                                        const std::function<void()>& interrupt) {
+/// Whole against the sum of its segments, beside each other: times taken minutes apart differ by more than
+/// what is asked here.
+void SearchDriver::compare_with_parts(measure::Session& session, std::vector<Entry>& entries) {
+  for (Entry& entry : entries) {
+    if (entry.record.plan.measurement.outcome != Outcome::ok) continue;
+    const measure::PairedComparison parts = session.compare_with_parts(entry.kernels, kRoundsWithParts);
+    if (parts.outcome == Outcome::ok) entry.record.whole_over_sum = {parts.ratio, parts.low, parts.high};
+  }
+}
+
+std::optional<FinalResult> SearchDriver::time_finalists(const std::vector<search::Finalist>& finalists) {
   std::vector<Entry> entries = entries_of(finalists);
   FinalResult result;
   result.hash = finalists_hash(entries);
@@ -422,12 +446,8 @@ std::optional<FinalResult> SearchDriver::time_finalists(const std::vector<search
   }
   if (!result.reused) {
     compile_entries(entries);
-    std::future<std::vector<store::ComparisonRecord>> timing = std::async(
-        std::launch::async, [&] { return compare(session_, std::move(entries), settings_.pairs); });
-    while (timing.wait_for(kPoll) != std::future_status::ready) {
-      if (interrupted()) interrupt();
-    }
-    result.finalists = timing.get();
+    const int pairs = pairs_for(entries);
+    result.finalists = compare(session_, std::move(entries), pairs);
     store_.record_finalists(run_, result.finalists);
   }
   if (result.finalists.empty() || result.finalists[0].plan.measurement.outcome != Outcome::ok)

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -23,7 +22,7 @@ struct SearchSettings {
   search::StopConditions stop;
   bool fresh = false;  // measure again what the store has
   int finalists = 8;   // cheapest plans by sum that are timed whole, besides the reference plans
-  int pairs = 160;     // alternating pairs of each finalist with the baseline
+  int pairs = 0;       // alternating pairs of each finalist with the baseline; 0: as many as time allows
   std::string cache_mode;
   std::string data;            // "generated", or a hash of the weights and input files
   std::string repeat_options;  // of a command line that repeats one candidate
@@ -72,11 +71,9 @@ class SearchDriver {
 
   /// The plans worth timing whole; empty: no complete plan has times.
   std::vector<search::Finalist> finalists() const;
-  /// Times them, or takes the comparison from the store where nothing it depends on has changed. `interrupt`
-  /// is called instead where the user interrupts while they are timed; it must not return. nullopt: every
-  /// finalist failed when run whole.
-  std::optional<FinalResult> time_finalists(const std::vector<search::Finalist>& finalists,
-                                            const std::function<void()>& interrupt);
+  /// Times them, or takes the comparison from the store where nothing it depends on has changed. nullopt:
+  /// every finalist failed when run whole. Throws Interrupted.
+  std::optional<FinalResult> time_finalists(const std::vector<search::Finalist>& finalists);
 
  private:
   struct Job {
@@ -104,10 +101,12 @@ class SearchDriver {
                                 const codegen::KernelSource& source) const;
 
   std::vector<Entry> entries_of(const std::vector<search::Finalist>& finalists) const;
+  int pairs_for(const std::vector<Entry>& entries) const;
   std::string finalists_hash(const std::vector<Entry>& entries) const;
   void compile_entries(std::vector<Entry>& entries);
   static std::vector<store::ComparisonRecord> compare(measure::Session& session, std::vector<Entry> entries,
                                                       int pairs);
+  static void compare_with_parts(measure::Session& session, std::vector<Entry>& entries);
 
   measure::Session& session_;
   store::TuningStore& store_;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "report/block_drawing.h"
 
@@ -56,16 +57,29 @@ double against_unfused(const FinalResult& result, const store::ComparisonRecord&
   return unfused == nullptr ? 0 : unfused->ratio / finalist.ratio;
 }
 
+/// Time and interval of a finalist: the baseline's own, the others' by their ratio to it. Plans that were
+/// clearly apart were timed for a shorter while, on a machine that may have been faster or slower then.
+struct FinalTime {
+  double us, low_us, high_us;
+};
+FinalTime time_of(const FinalResult& result, const store::ComparisonRecord& finalist) {
+  const measure::TimingSummary& baseline = result.finalists.front().plan.measurement.time;
+  if (&finalist == &result.finalists.front()) {
+    const double half = half_interval_us(baseline);
+    return {baseline.median_us, baseline.median_us - half, baseline.median_us + half};
+  }
+  return {baseline.median_us * finalist.ratio, baseline.median_us * finalist.low,
+          baseline.median_us * finalist.high};
+}
+
 std::string time_row(const std::string& label, const FinalResult& result,
                      const store::ComparisonRecord& finalist) {
-  const measure::TimingSummary& time = finalist.plan.measurement.time;
-  const Scale scale = scale_of(time.median_us);
-  const double half = half_interval_us(time);
+  const FinalTime time = time_of(result, finalist);
+  const Scale scale = scale_of(time.us);
   const double speedup = against_unfused(result, finalist);
-  return fmt::format("  {:<24}{:>9.{}f} {:<3}{:>10.{}f} – {:<10.{}f}{}\n", label,
-                     time.median_us / scale.divisor, scale.digits, scale.unit,
-                     (time.median_us - half) / scale.divisor, scale.digits,
-                     (time.median_us + half) / scale.divisor, scale.digits,
+  return fmt::format("  {:<24}{:>9.{}f} {:<3}{:>10.{}f} – {:<10.{}f}{}\n", label, time.us / scale.divisor,
+                     scale.digits, scale.unit, time.low_us / scale.divisor, scale.digits,
+                     time.high_us / scale.divisor, scale.digits,
                      speedup > 0 ? fmt::format("{:>6.2f}x", speedup) : "     –");
 }
 
@@ -91,16 +105,23 @@ std::string reference_rows(const FinalResult& result) {
   return text;
 }
 
-/// Whole-plan time over the sum of its segments, smallest and largest over the finalists.
-std::pair<double, double> whole_over_sum(const FinalResult& result) {
+/// Whole-plan time over the sum of its segments, smallest and largest over the finalists of several kernels.
+std::optional<std::pair<double, double>> whole_over_sum(const FinalResult& result) {
   double low = std::numeric_limits<double>::infinity(), high = 0;
   for (const store::ComparisonRecord& finalist : result.finalists) {
-    if (!is_ok(finalist) || finalist.plan.sum_us <= 0) continue;
-    const double ratio = finalist.plan.measurement.time.median_us / finalist.plan.sum_us;
-    low = std::min(low, ratio);
-    high = std::max(high, ratio);
+    if (!finalist.whole_over_sum || plan_of(finalist).kernel_count() == 1) continue;
+    low = std::min(low, finalist.whole_over_sum->ratio);
+    high = std::max(high, finalist.whole_over_sum->ratio);
   }
-  return {low, high};
+  if (high == 0) return std::nullopt;
+  return std::pair{low, high};
+}
+
+std::string whole_over_sum_line(const FinalResult& result) {
+  const auto range = whole_over_sum(result);
+  return range ? fmt::format("whole plan over the sum of its segments, timed in turn: {:.3f} – {:.3f}\n",
+                             range->first, range->second)
+               : "whole plan over the sum of its segments: not measured, the machine was too busy\n";
 }
 
 std::string ties(const FinalResult& result) {
@@ -165,6 +186,10 @@ nlohmann::json time_json(const measure::TimingSummary& time) {
       {"median_us", time.median_us}, {"mad_us", time.mad_us}, {"min_us", time.min_us}, {"count", time.count}};
 }
 
+nlohmann::json number_or_null(double value) {
+  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json();
+}
+
 nlohmann::json finalist_json(const FinalResult& result, const store::ComparisonRecord& finalist) {
   nlohmann::json json = {{"mask", finalist.plan.mask},
                          {"plan", plan_of(finalist).to_string()},
@@ -175,9 +200,13 @@ nlohmann::json finalist_json(const FinalResult& result, const store::ComparisonR
   if (!is_ok(finalist)) return json;
   json["time"] = time_json(finalist.plan.measurement.time);
   json["sum_us"] = finalist.plan.sum_us;
+  if (const auto& parts = finalist.whole_over_sum) {
+    json["whole_over_sum"] = {
+        {"ratio", parts->ratio}, {"low", parts->low}, {"high", number_or_null(parts->high)}};
+  }
   json["ratio"] = finalist.ratio;
   json["ratio_low"] = finalist.low;
-  json["ratio_high"] = std::isfinite(finalist.high) ? nlohmann::json(finalist.high) : nlohmann::json();
+  json["ratio_high"] = number_or_null(finalist.high);
   json["pairs"] = finalist.pairs;
   if (const double speedup = against_unfused(result, finalist); speedup > 0)
     json["speedup_over_unfused"] = speedup;
@@ -233,9 +262,7 @@ std::string describe_result(const SearchReport& report, const SearchDriver& driv
   if (report.verbose) text += schedule_lines(winner);
   text += fmt::format("\n  {:<24}{:>12}{:>24}{:>14}\n", "", "time", "95 % interval", "vs unfused");
   text += time_row("best", result, winner) + ties(result) + reference_rows(result);
-  const auto [low, high] = whole_over_sum(result);
-  text += fmt::format("whole plan over the sum of its segments: {:.3f} – {:.3f}\n", low, high);
-  return text + next_commands(report, result);
+  return text + whole_over_sum_line(result) + next_commands(report, result);
 }
 
 std::string describe_interrupted(const SearchReport& report, const SearchDriver& driver) {
@@ -276,8 +303,9 @@ std::string result_json(const SearchReport& report, const SearchDriver& driver, 
       finalists.push_back(finalist_json(*result, finalist));
     json["tied"] = tied;
     json["finalists"] = finalists;
-    const auto [low, high] = whole_over_sum(*result);
-    json["whole_over_sum"] = {{"low", low}, {"high", high}};
+    json["whole_over_sum"] = nlohmann::json();
+    if (const auto range = whole_over_sum(*result))
+      json["whole_over_sum"] = {{"low", range->first}, {"high", range->second}};
     json["references"] = nlohmann::json::object();
     for (const search::ReferencePlan& reference : search::reference_plans()) {
       json["references"][std::string(reference.name)] = reference.plan.canonical_mask().value;

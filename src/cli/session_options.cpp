@@ -5,6 +5,7 @@
 #include <array>
 
 #include "backend/backend.h"
+#include "cli/interrupt.h"
 #include "codegen/kernel_source.h"
 
 namespace fusetune::cli {
@@ -34,8 +35,8 @@ void SessionArguments::declare(Options& options) {
   options.integer("--samples", samples_, "N", "samples per candidate", 1, 100000);
   options.number("--min-time", min_time_ms_, "MS", "milliseconds a sample lasts at least");
   options.integer("--jobs", jobs_, "N", "compilers at once; 0: by CPUs and memory");
-  options.number("--compile-timeout", compile_timeout_, "S", "seconds per compiler call", 0.001);
-  options.number("--run-timeout", run_timeout_, "S", "seconds per candidate, checking included", 0.001);
+  options.seconds("--compile-timeout", compile_timeout_, "seconds per compiler call");
+  options.seconds("--run-timeout", run_timeout_, "seconds per candidate, checking included");
   options.text("--input", input_, "FILE.npy", "block input [B,S,D]; default: generated");
   options.text("--kernel-dir", kernel_dir_, "DIR", "read the building blocks from DIR, not from the program");
   options.group("");
@@ -58,6 +59,7 @@ measure::SessionOptions SessionArguments::session(const ProblemOptions& problem)
   session.weights = problem.weights();
   session.layer = problem.layer();
   session.input = input_;
+  session.poll = stop_if_interrupted;
   return session;
 }
 

@@ -31,15 +31,15 @@ struct WorkerSetup {
   std::string progress;  // path of the Progress page
 };
 
-enum class Task : std::uint8_t { setup, check, measure, compare, run };
+enum class Task : std::uint8_t { setup, check, measure, compare, parts, run };
 
 struct Request {
   Task task = Task::setup;
   std::uint64_t number = 0;        // of this request in its session
   WorkerSetup setup;               // setup
   bool whole = false;              // the kernels are a plan from hidden to output, not a segment
-  std::vector<PlanKernels> plans;  // check, measure, run: one; compare: all, plans[0] the baseline
-  int pairs = 0;                   // compare
+  std::vector<PlanKernels> plans;  // check, measure, parts, run: one; compare: all, plans[0] the baseline
+  int pairs = 0;                   // compare, parts
   double canary_us = 0;            // measure: what the canary takes on this machine; 0: not known yet
   double retry_seconds = 0;        // measure: noisy samples are not taken again after this time
 };
@@ -52,7 +52,7 @@ struct Reply {
   Measurement measurement;         // measure
   double canary_us = 0;            // measure: as measured last; 0: no quiet moment for it
   bool canary_drifted = false;     // measure: out of its band whatever was tried
-  std::vector<PairSeries> series;  // compare
+  std::vector<PairSeries> series;  // compare; parts: one, the plan against the sum of its parts
 };
 
 std::string encode(const Request& request);

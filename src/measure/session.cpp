@@ -115,6 +115,22 @@ std::string identity(const PlanKernels& kernels) {
   return hasher.hex();
 }
 
+/// Fills in what a series says of a comparison, one of `comparisons` in a run of `pairs` pairs.
+void conclude(PairedComparison& result, const PairSeries& series, int comparisons, int pairs) {
+  result.outcome = series.outcome;
+  if (series.outcome != Outcome::ok) {
+    result.message = "other processes took the CPU from more than two thirds of its pairs";
+    return;
+  }
+  result.time_a = summarize(series.baseline_us);
+  result.time_b = summarize(series.plan_us);
+  result.pairs = static_cast<int>(series.plan_us.size());
+  result.ratio = median(paired_ratios(series.baseline_us, series.plan_us));
+  const Interval interval = ratio_interval(series, comparisons, pairs);
+  result.low = interval.low;
+  result.high = interval.high;
+}
+
 }  // namespace
 
 std::string_view name(CacheMode mode) {
@@ -150,7 +166,7 @@ struct Session::Impl {
         compiler(found_compiler, isa, compile_options(options)),
         lock("cpu"),
         image(make_image()),
-        host(options.program.empty() ? "/proc/self/exe" : options.program, worker_setup()) {}
+        host(options.program.empty() ? "/proc/self/exe" : options.program, worker_setup(), options.poll) {}
 
   SharedImage make_image() const {
     const block::Mask mask(problem.mask, problem.batch, problem.seq);
@@ -269,22 +285,9 @@ void Session::Impl::compare_live(std::span<const PlanKernels> plans, int pairs,
     }
     const int comparisons = static_cast<int>(live.size()) - 1;
     for (std::size_t i = 0; i < live.size(); ++i) {
-      const PairSeries& series = exchange.reply.series.at(i);
-      PairedComparison& result = results[live[i]];
-      result.outcome = series.outcome;
-      if (series.outcome != Outcome::ok) {
-        result.message = "other processes took the CPU from more than two thirds of its pairs";
-        continue;
-      }
-      result.time_a = summarize(series.baseline_us);
-      result.time_b = summarize(series.plan_us);
-      result.pairs = static_cast<int>(series.plan_us.size());
-      if (i == 0) continue;
-      result.ratio = median(paired_ratios(series.baseline_us, series.plan_us));
-      const Interval interval = ratio_interval(series, comparisons, pairs);
-      result.low = interval.low;
-      result.high = interval.high;
+      conclude(results[live[i]], exchange.reply.series.at(i), comparisons, pairs);
     }
+    results[0].low = results[0].high = 1;  // the baseline with itself
     return;
   }
 }
@@ -345,6 +348,21 @@ std::vector<PairedComparison> Session::compare_plans(std::span<const PlanKernels
     results[i].message = "the plan it was to be compared with failed: " + results[0].message;
   }
   return results;
+}
+
+PairedComparison Session::compare_with_parts(const PlanKernels& plan, int rounds) {
+  require_whole(plan);
+  Request request;
+  request.task = Task::parts;
+  request.plans = {plan};
+  request.pairs = rounds;
+  const DeviceLock::Hold hold = impl_->lock.for_timing();
+  const Exchange exchange = impl_->host.ask(std::move(request), {impl_->options.run_timeout, true});
+  PairedComparison result;
+  result.outcome = exchange.outcome;
+  result.message = exchange.message;
+  if (exchange.outcome == Outcome::ok) conclude(result, exchange.reply.series.at(0), 1, rounds);
+  return result;
 }
 
 std::vector<float> Session::run_plan(const PlanKernels& kernels) {

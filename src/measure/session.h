@@ -41,6 +41,9 @@ struct SessionOptions {
   std::filesystem::path weights;  // --weights FILE, with `layer`; empty: generated data
   int layer = 0;
   std::filesystem::path input;  // --input X.npy; empty: generated
+  /// Called about every 100 ms while a worker is waited for. What it throws ends the worker and passes
+  /// through.
+  std::function<void()> poll;
 };
 
 /// Where measurements were made: they are comparable only under equal fingerprints.
@@ -109,6 +112,10 @@ class Session {
   /// the set. Result i compares plans[i] with plans[0] (result 0: itself, ratio 1). Unchecked plans are
   /// checked first.
   std::vector<PairedComparison> compare_plans(std::span<const PlanKernels> plans, int pairs);
+  /// A plan's time over the sum of its segments' times, each timed as when it is screened: all in turn,
+  /// `rounds` times, so that the machine's drift cancels. ratio = whole / sum with its own 95 % interval;
+  /// time_a is the sum, time_b the plan. Nothing is checked: the plan and its segments must have been.
+  PairedComparison compare_with_parts(const PlanKernels& plan, int rounds);
   /// Runs a plan once on the session's data and returns `output` as float32.
   std::vector<float> run_plan(const PlanKernels& kernels);
 

@@ -73,6 +73,9 @@ class Worker {
       case Task::compare:
         reply.series = compare(request);
         break;
+      case Task::parts:
+        reply.series = {compare_with_parts(request)};
+        break;
       case Task::run:
         candidate_for(request).run_once();
         break;
@@ -161,6 +164,34 @@ class Worker {
       return timer_.sample(sequences[static_cast<std::size_t>(index)]);
     };
     return time_pairs(static_cast<int>(request.plans.size()), request.pairs, sample, request.number);
+  }
+
+  /// The "baseline" is the plan's kernels, each timed as the segment it is.
+  PairSeries compare_with_parts(const Request& request) {
+    const PlanKernels& kernels = request.plans.at(0);
+    Candidate plan(bench_, kernels, /*whole=*/true);
+    TimedSequence whole = plan.sequence();
+    std::vector<std::unique_ptr<Candidate>> segments;
+    std::vector<TimedSequence> parts;
+    for (const backend::cpu::CompiledKernel& kernel : kernels) {
+      segments.push_back(std::make_unique<Candidate>(bench_, std::span(&kernel, 1), /*whole=*/false));
+      parts.push_back(segments.back()->sequence());
+    }
+    const auto timed = [&](TimedSequence& sequence) {
+      ++progress_.steps;
+      return timer_.sample(sequence);
+    };
+    const Sampler sample = [&](int index) {
+      if (index == 1) return timed(whole);
+      Sample sum;
+      for (TimedSequence& part : parts) {
+        const Sample one = timed(part);
+        sum.seconds += one.seconds;
+        sum.interrupted |= one.interrupted;
+      }
+      return sum;
+    };
+    return time_pairs(2, request.pairs, sample, request.number).at(1);
   }
 
   WorkerSetup setup_;

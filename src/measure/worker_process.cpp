@@ -1,5 +1,6 @@
 #include "measure/worker_process.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -13,6 +14,7 @@ using Wait = base::ChildProcess::Wait;
 
 /// For the start of a worker, which packs nothing but copies the block's data: generous, a hang is a bug.
 constexpr WorkerHost::Limit kSetupLimit{300, false};
+constexpr double kPollSeconds = 0.1;
 
 void throw_error_of(const Reply& reply) {
   if (reply.error.empty()) return;
@@ -22,8 +24,11 @@ void throw_error_of(const Reply& reply) {
 
 }  // namespace
 
-WorkerHost::WorkerHost(std::filesystem::path program, WorkerSetup setup)
-    : program_(std::move(program)), setup_(std::move(setup)), page_(SharedMemory::create(sizeof(Progress))) {
+WorkerHost::WorkerHost(std::filesystem::path program, WorkerSetup setup, std::function<void()> poll)
+    : program_(std::move(program)),
+      setup_(std::move(setup)),
+      poll_(std::move(poll)),
+      page_(SharedMemory::create(sizeof(Progress))) {
   new (page_.data()) Progress{};
   setup_.progress = page_.path();
 }
@@ -83,9 +88,24 @@ Exchange WorkerHost::ask(Request request, const Limit& limit) {
 Wait WorkerHost::wait(std::string& message, const Limit& limit) {
   for (;;) {
     const std::uint64_t steps = progress().steps;
-    const Wait wait = child_->receive(message, limit.seconds);
+    const Wait wait = wait_polling(message, limit.seconds);
     if (wait != Wait::timeout || !limit.per_step || progress().steps == steps) return wait;
   }
+}
+
+Wait WorkerHost::wait_polling(std::string& message, double seconds) {
+  for (double left = seconds; left > 0; left -= kPollSeconds) {
+    const Wait wait = child_->receive(message, std::min(left, kPollSeconds));
+    if (wait != Wait::timeout) return wait;
+    if (!poll_) continue;
+    try {
+      poll_();
+    } catch (...) {
+      retire();
+      throw;
+    }
+  }
+  return Wait::timeout;
 }
 
 Exchange WorkerHost::receive(const Request& request, const Limit& limit) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,8 +25,9 @@ struct Exchange {
 
 class WorkerHost {
  public:
-  /// `setup.progress` is filled in here. No process is started before the first request.
-  WorkerHost(std::filesystem::path program, WorkerSetup setup);
+  /// `setup.progress` is filled in here. No process is started before the first request. `poll`, if any, is
+  /// called now and then while waiting; when it throws, the worker is ended.
+  WorkerHost(std::filesystem::path program, WorkerSetup setup, std::function<void()> poll = {});
   ~WorkerHost();
 
   /// Limits of one request: the whole of it, or each step that the worker reports.
@@ -45,6 +47,7 @@ class WorkerHost {
   bool send(const Request& request);
   Exchange receive(const Request& request, const Limit& limit);
   base::ChildProcess::Wait wait(std::string& message, const Limit& limit);
+  base::ChildProcess::Wait wait_polling(std::string& message, double seconds);
   std::vector<float> receive_output(const Limit& limit);
   Exchange ended(base::ChildProcess::Wait wait, const Limit& limit);
   bool began(const Request& request) const { return progress().request == request.number; }
@@ -52,6 +55,7 @@ class WorkerHost {
 
   std::filesystem::path program_;
   WorkerSetup setup_;
+  std::function<void()> poll_;
   SharedMemory page_;
   std::unique_ptr<base::ChildProcess> child_;
   std::uint64_t requests_ = 0;

@@ -270,9 +270,11 @@ void write_comparison(SQLite::Database& database, std::int64_t run, int position
   SQLite::Statement statement(database,
                               "INSERT INTO comparison (run, position, plan, baseline, outcome, message, "
                               "ratio, low, high, pairs, median_us,"
-                              " mad_us, min_us, sample_count) VALUES (:run, :position, :plan, :baseline, "
+                              " mad_us, min_us, sample_count, whole_over_sum, whole_over_sum_low,"
+                              " whole_over_sum_high) VALUES (:run, :position, :plan, :baseline, "
                               ":outcome, :message, :ratio, :low,"
-                              " :high, :pairs, :median_us, :mad_us, :min_us, :sample_count)");
+                              " :high, :pairs, :median_us, :mad_us, :min_us, :sample_count, :whole_over_sum,"
+                              " :whole_over_sum_low, :whole_over_sum_high)");
   bind_run(statement, run);
   statement.bind(":position", position);
   statement.bind(":plan", plan);
@@ -283,8 +285,18 @@ void write_comparison(SQLite::Database& database, std::int64_t run, int position
   bind_number(statement, ":low", comparison.low, ok);
   bind_number(statement, ":high", comparison.high, ok);
   statement.bind(":pairs", comparison.pairs);
+  const auto parts = comparison.whole_over_sum.value_or(ComparisonRecord::WholeOverSum{});
+  bind_number(statement, ":whole_over_sum", parts.ratio, comparison.whole_over_sum.has_value());
+  bind_number(statement, ":whole_over_sum_low", parts.low, comparison.whole_over_sum.has_value());
+  bind_number(statement, ":whole_over_sum_high", parts.high, comparison.whole_over_sum.has_value());
   bind_time(statement, measurement);
   statement.exec();
+}
+
+/// Of an interval. Too few pairs for one are stored as NULL: it could be anything.
+double upper_limit(SQLite::Statement& row, const char* name) {
+  const SQLite::Column high = row.getColumn(name);
+  return high.isNull() ? std::numeric_limits<double>::infinity() : high.getDouble();
 }
 
 ComparisonRecord read_comparison(SQLite::Statement& row) {
@@ -309,9 +321,12 @@ ComparisonRecord read_comparison(SQLite::Statement& row) {
     plan.measurement.time = read_time(row);
     comparison.ratio = row.getColumn("ratio").getDouble();
     comparison.low = row.getColumn("low").getDouble();
-    // Too few pairs for an interval are stored as NULL: it could be anything.
-    const SQLite::Column high = row.getColumn("high");
-    comparison.high = high.isNull() ? std::numeric_limits<double>::infinity() : high.getDouble();
+    comparison.high = upper_limit(row, "high");
+    if (!row.getColumn("whole_over_sum").isNull()) {
+      comparison.whole_over_sum = {row.getColumn("whole_over_sum").getDouble(),
+                                   row.getColumn("whole_over_sum_low").getDouble(),
+                                   upper_limit(row, "whole_over_sum_high")};
+    }
   }
   return comparison;
 }
@@ -371,6 +386,8 @@ bool may_retry(const TuningRecord& record) {
       return false;
   }
 }
+
+std::string_view sqlite_version() { return SQLite::getLibVersion(); }
 
 std::string_view name(RunState state) {
   switch (state) {

@@ -106,7 +106,15 @@ struct ComparisonRecord {
   PlanRecord plan;                      // its own time as this comparison saw it
   double ratio = 1, low = 1, high = 1;  // time plan / time baseline and its 95 % interval; `ok` only
   int pairs = 0;
+  /// Time plan / sum of its segments' times, timed in turn, and its 95 % interval.
+  struct WholeOverSum {
+    double ratio = 1, low = 1, high = 1;
+  };
+  std::optional<WholeOverSum> whole_over_sum;  // not there: not measured
 };
+
+/// Of the library that runs, such as "3.40.1".
+std::string_view sqlite_version();
 
 enum class RunState { running, finished, interrupted, failed };
 std::string_view name(RunState state);

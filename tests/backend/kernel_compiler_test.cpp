@@ -12,6 +12,7 @@
 #include "backend/test_kernels.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "plan/fusion_plan.h"
 
 namespace fusetune::backend::cpu {
 namespace {
@@ -74,6 +75,31 @@ TEST(KernelCompiler, CompilesUnitsAndReportsProgress) {
   EXPECT_EQ(libraries.size(), 4u);  // 3 + 3 + 3 + 1
   EXPECT_TRUE(std::is_sorted(progress.begin(), progress.end()));
   EXPECT_EQ(progress.back(), 10);
+}
+
+/// Kernels for an instruction set that this CPU may lack cannot be run here, but they must compile.
+TEST(KernelCompiler, KernelsOfEveryInstructionSetCompile) {
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "AVX2 and AVX-512 are x86-64's";
+#endif
+  block::Problem problem;
+  problem.seq = 65;
+  problem.heads = 2;
+  problem.head_size = 40;
+  problem.ffn = 192;
+  for (const lower::Isa isa : {lower::Isa::avx2, lower::Isa::avx512}) {
+    const lower::CpuTarget target{.isa = isa, .threads = 2};
+    std::vector<KernelSource> kernels;
+    for (std::size_t i = 0; i < plan::all_variants().size(); i += 8) {
+      const plan::SegmentVariant& variant = plan::all_variants()[i];
+      kernels.push_back(
+          codegen::generate_cpu(variant, lower::default_schedule(variant, problem, target), problem, target));
+    }
+    KernelCompiler compiler(system_compiler(), isa, {});
+    for (const CompileResult& result : compiler.compile(kernels)) {
+      EXPECT_EQ(result.status, Status::ok) << lower::name(isa) << " " << result.log;
+    }
+  }
 }
 
 TEST(KernelCompiler, AFewKernelsAreSpreadOverTheJobs) {

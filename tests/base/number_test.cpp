@@ -61,6 +61,17 @@ TEST(ParseDouble, TakesTheWholeTextOrNothing) {
   }
 }
 
+TEST(ParseSeconds, TakesANumberAndAUnit) {
+  EXPECT_EQ(parse_seconds("20"), 20);
+  EXPECT_EQ(parse_seconds("20s"), 20);
+  EXPECT_EQ(parse_seconds("500ms"), 0.5);
+  EXPECT_EQ(parse_seconds("1.5m"), 90);
+  EXPECT_EQ(parse_seconds("2h"), 7200);
+  for (const char* bad : {"", "s", "ms", "-1s", "1 s", "1d", "inf", "nan", "infs", "1e999h"}) {
+    EXPECT_FALSE(parse_seconds(bad)) << bad;
+  }
+}
+
 TEST(ParseInt, TakesTheWholeTextOrNothing) {
   EXPECT_EQ(parse_int("0"), 0);
   EXPECT_EQ(parse_int("-17"), -17);

@@ -53,6 +53,7 @@ TEST(ProblemOptions, NumbersThatAreNone) {
     EXPECT_EQ(verify({"--seed", seed}).exit_code, 2) << seed;
   for (const char* timeout : {"0", "-1", "nan"})
     EXPECT_EQ(verify({"--run-timeout", timeout}).exit_code, 2) << timeout;
+  EXPECT_THAT(verify({"--run-timeout", "5 parsecs"}).err, HasSubstr("such as 20, 20s"));
   EXPECT_EQ(verify({"--samples", "0"}).exit_code, 2);
   EXPECT_EQ(fusetune({"bench", "0", "--pairs", "0"}).exit_code, 2);
 }

@@ -132,6 +132,33 @@ TEST(Softmax, MaskedKeysWeighNothingAndFullyMaskedRowsAreZero) {
   for (long j = 1; j < 32; j += 2) EXPECT_EQ(y[j], 0.0f) << j;
 }
 
+/// Kind 3: 0 * NaN is NaN, so rows that no query sees must not reach the products, nor what lies past the
+/// end.
+TEST(Packing, RowsThatNoQuerySeesAreZeroWhateverTheyHold) {
+  const long S = 33, W = 20, padded = ft::round_up(S, ft::kHeadPanel);
+  std::vector<float> rows(S * W, 1.0f);
+  std::vector<unsigned char> used(S, 1);
+  for (const long masked : {3L, 32L}) {
+    used[masked] = 0;
+    for (long w = 0; w < W; ++w) rows[masked * W + w] = w % 2 ? kInf : std::nanf("");
+  }
+  const ft::HeadRows head{rows.data(), W, nullptr};
+  std::vector<float> keys(padded * W, std::nanf("")),
+      values(ft::round_up(W, ft::kHeadPanel) * S, std::nanf(""));
+  ft::pack_keys(head, used.data(), S, W, keys.data());
+  ft::pack_values(head, used.data(), S, W, values.data());
+  for (long j = 0; j < padded; ++j)
+    for (long w = 0; w < W; ++w)
+      EXPECT_EQ(keys[(j / ft::kHeadPanel * W + w) * ft::kHeadPanel + j % ft::kHeadPanel],
+                j < S && used[j] ? 1.0f : 0.0f)
+          << "key " << j << ", column " << w;
+  for (long s = 0; s < S; ++s)
+    for (long w = 0; w < ft::round_up(W, ft::kHeadPanel); ++w)
+      EXPECT_EQ(values[(w / ft::kHeadPanel * S + s) * ft::kHeadPanel + w % ft::kHeadPanel],
+                used[s] && w < W ? 1.0f : 0.0f)
+          << "value " << s << ", column " << w;
+}
+
 TEST(Gemm, EveryRowCountAndDepthAgreesWithFloat64) {
   constexpr int kRows = ft::kHeadRows, kVectors = ft::kHeadVectors;
   constexpr long width = kVectors * ft::kLanes;
@@ -143,8 +170,8 @@ TEST(Gemm, EveryRowCountAndDepthAgreesWithFloat64) {
       std::vector<float> a(rows * lda), panel(k * width), c(rows * width + 1, 1.0f);
       for (float& v : a) v = uniform(random);
       for (float& v : panel) v = uniform(random);
-      ft::multiply_rows<kRows, kVectors>(a.data(), lda, rows, panel.data(), k, c.data(), width, true,
-                                         nullptr, {});
+      ft::multiply_rows<kRows, kVectors>(a.data(), lda, rows, panel.data(), k, c.data(), width, true, nullptr,
+                                         {});
       for (long r = 0; r < rows; ++r)
         for (long j = 0; j < width; ++j) {
           double want = 1;

@@ -219,6 +219,18 @@ TEST_F(SessionTest, WholePlans) {
   for (std::size_t i = 0; i < output.size(); ++i)
     EXPECT_NEAR(output[i], reference[block::Tensor::output][i], 1e-5);
 
+  // A plan of one kernel is its own only segment.
+  const PairedComparison parts = session.compare_with_parts(whole, 12);
+  if (parts.outcome == Outcome::ok) {
+    EXPECT_NEAR(parts.ratio, 1, 0.3);
+    EXPECT_LE(parts.low, parts.ratio);
+    EXPECT_GE(parts.high, parts.ratio);
+    EXPECT_EQ(parts.pairs, 12);
+  } else {
+    EXPECT_EQ(parts.outcome, Outcome::noisy) << parts.message;
+  }
+  EXPECT_EQ(session.compare_with_parts(crashing, 12).outcome, Outcome::crashed);
+
   const auto results = session.compare_plans(std::vector{whole, slow, wrong, crashing}, 40);
   ASSERT_EQ(results.size(), 4U);
   EXPECT_FALSE(results[2].tied());

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -58,6 +59,12 @@ TEST_F(SearchProgram, FindsAWinnerThenAnswersFromTheStore) {
   ASSERT_EQ(found["stopped"], "");
   EXPECT_GE(found["search"]["variants"], 140) << "all 147 but those that were noisy three times";
 
+  const auto& finalists = found["finalists"];
+  EXPECT_TRUE(std::any_of(finalists.begin(), finalists.end(), [](const nlohmann::json& finalist) {
+    return finalist.contains("whole_over_sum") && finalist["whole_over_sum"]["ratio"] > 0.2 &&
+           finalist["whole_over_sum"]["ratio"] < 5;
+  })) << "no plan was timed beside its segments";
+
   const cli_test::Outcome again = search(" --db full.db --json");
   ASSERT_EQ(again.exit_code, 0) << again.err;
   const nlohmann::json second = json(again);
@@ -66,6 +73,7 @@ TEST_F(SearchProgram, FindsAWinnerThenAnswersFromTheStore) {
   EXPECT_EQ(second["best"]["mask"], found["best"]["mask"]);
   EXPECT_EQ(second["best"]["schedules"], found["best"]["schedules"]);
   EXPECT_EQ(second["tied"], found["tied"]);
+  EXPECT_EQ(second["whole_over_sum"], found["whole_over_sum"]);
 
   const cli_test::Outcome text = search(" --db full.db --verbose");
   for (const char* part : {"best plan", "95 % interval", "unfused", "all-fused", "ByteTransformer 48996",
@@ -168,6 +176,24 @@ TEST_F(SearchProgram, FaultyCandidatesCostThemselvesOnly) {
   for (const char* fault : {"crashed", "timeout", "compile_failed"}) {
     EXPECT_GE(outcomes(again, fault), 1) << fault;
   }
+}
+
+// Kind 36: where no candidate of some operator is valid there is no plan, and the reason is said.
+TEST_F(SearchProgram, NothingValidIsAnAnswerWithAReason) {
+  const std::filesystem::path kernels = at("broken");
+  std::filesystem::copy(FUSETUNE_SOURCE_DIR "/kernels", kernels, std::filesystem::copy_options::recursive);
+  std::string gemm = base::read_file(kernels / "cpu/gemm.h");
+  const std::string place = "  const float* panel = w.data + p * w.k * width;\n";
+  ASSERT_NE(gemm.find(place), std::string::npos) << "gemm.h has changed: plant the fault elsewhere";
+  gemm.replace(gemm.find(place), 0, "  __builtin_trap();\n");
+  base::write_file_atomic(kernels / "cpu/gemm.h", gemm);
+
+  const cli_test::Outcome run = search(" --db nothing.db --trials 30 --kernel-dir broken");
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("no plan found"));
+  EXPECT_THAT(run.out, HasSubstr("crashed"));
+  EXPECT_THAT(run.out, HasSubstr("repeat: fusetune verify --variant"));
+  EXPECT_THAT(run.out, testing::Not(HasSubstr("best plan")));
 }
 
 // Kind 36 and options of later versions.

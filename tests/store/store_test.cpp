@@ -203,6 +203,7 @@ TEST_F(StoreTest, FinalistsRoundTrip) {
   written[1].ratio = 1.02;
   written[1].low = 1.01;
   written[1].high = kInfinity;  // too few pairs for an interval
+  written[1].whole_over_sum = {0.98, 0.97, 0.99};
   written[2].plan.measurement = {};
   written[2].plan.measurement.outcome = measure::Outcome::wrong_result;
   written[2].plan.measurement.message = "output differs";
@@ -219,6 +220,11 @@ TEST_F(StoreTest, FinalistsRoundTrip) {
   EXPECT_EQ((*read)[1].high, kInfinity);
   EXPECT_EQ((*read)[1].plan.measurement.time.median_us, 100);
   EXPECT_EQ((*read)[1].plan.sum_us, 91);
+  EXPECT_FALSE((*read)[0].whole_over_sum);
+  ASSERT_TRUE((*read)[1].whole_over_sum);
+  EXPECT_EQ((*read)[1].whole_over_sum->ratio, 0.98);
+  EXPECT_EQ((*read)[1].whole_over_sum->low, 0.97);
+  EXPECT_EQ((*read)[1].whole_over_sum->high, 0.99);
   EXPECT_EQ((*read)[2].plan.measurement.outcome, measure::Outcome::wrong_result);
   EXPECT_EQ((*read)[2].plan.measurement.message, "output differs");
   EXPECT_FALSE(store.find_finalists("other inputs"));
