@@ -98,9 +98,9 @@ FT_NOINLINE void multiply_rows(const float* a, long lda, long rows, const float*
       multiply_tile<n, Vectors, false>(a + r * lda, lda, panel, k, c + r * ldc, ldc, accumulate, nullptr);
   };
   // Eight rows are two tiles of four: both keep two FMA units busy, a tile of two rows half of the time.
-  const bool fours = Rows == 6 && rows % Rows == 2 && rows > Rows;
-  if (lines > 0) tiles_of(Constant<true>{}, min(fours ? rows - 8 : rows, (lines + per_tile - 1) / max(per_tile, 1) * Rows));
-  tiles_of(Constant<false>{}, fours ? rows - 8 : rows);
+  const long full = Rows == 6 && rows % Rows == 2 && rows > Rows ? rows - 8 : rows;
+  if (lines > 0) tiles_of(Constant<true>{}, min(full, (lines + per_tile - 1) / max(per_tile, 1) * Rows));
+  tiles_of(Constant<false>{}, full);
   if constexpr (Rows > 8) tail(Constant<8>{});
   if constexpr (Rows > 4) tail(Constant<4>{});
   tail(Constant<2>{});
