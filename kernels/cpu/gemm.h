@@ -73,10 +73,10 @@ struct Destination {
 };
 
 /// C[rows x panel] (+)= A[rows x k] * panel[k x panel]. `next`: where to prefetch from, null: nowhere;
-/// k * panel floats of it are touched at most. Each tile also fetches the lines of `destination` for its
+/// k * panel floats of it are touched at most. Each full tile also fetches the lines of `destination` for its
 /// rows: their stores come in a burst, in which every miss would be waited for (Zen 3, two threads,
-/// 128 x 768 x 3072: 1.19 times the FMA floor with, 1.24 without). Not inlined: one copy serves every GEMM of a
-/// translation unit.
+/// 128 x 768 x 3072: 1.19 times the FMA floor with, 1.24 without). Not inlined: one copy serves every GEMM of
+/// a translation unit.
 template <int Rows, int Vectors>
 FT_NOINLINE void multiply_rows(const float* a, long lda, long rows, const float* panel, long k, float* c,
                                long ldc, bool accumulate, const float* next, Destination destination) {

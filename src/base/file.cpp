@@ -47,6 +47,29 @@ int write_all(int fd, std::string_view content) {
   return ::fsync(fd) == 0 || errno == EINVAL || errno == EROFS ? 0 : errno;
 }
 
+// A rename would put a file in the place of a device or a pipe.
+bool must_be_written_in_place(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  return !error && fs::exists(status) && !fs::is_regular_file(status);
+}
+
+// The file that is to be replaced: behind a symbolic link, not the link.
+fs::path replaced_file(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_symlink(path, error)) return path;
+  const fs::path target = fs::weakly_canonical(path, error);
+  return error ? path : target;
+}
+
+void write_in_place(const fs::path& path, std::string_view content) {
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!fd) fail("write", path, errno);
+  int error = write_all(fd.get(), content);
+  if (fd.close() != 0 && error == 0) error = errno;
+  if (error != 0) fail("write", path, error);
+}
+
 }  // namespace
 
 std::string read_file(const fs::path& path) {
@@ -66,7 +89,9 @@ std::string read_file(const fs::path& path) {
   }
 }
 
-void write_file_atomic(const fs::path& path, std::string_view content) {
+void write_file_atomic(const fs::path& wanted, std::string_view content) {
+  if (must_be_written_in_place(wanted)) return write_in_place(wanted, content);
+  const fs::path path = replaced_file(wanted);
   const fs::path temporary = temporary_name(path);
   UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (!fd) fail("write", path, errno);

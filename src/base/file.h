@@ -12,7 +12,8 @@ std::string read_file(const std::filesystem::path& path);
 
 /// Replaces `path` by `content`: readers, also in other processes, see the old file or the new one, never a
 /// part. Throws EnvironmentError with the path and the reason (no such directory, read-only, disk full); the
-/// old file is then intact and no temporary file is left behind.
+/// old file is then intact and no temporary file is left behind. Devices and pipes are
+/// written into; of a symbolic link the file behind it is replaced.
 void write_file_atomic(const std::filesystem::path& path, std::string_view content);
 
 /// Where compiled kernels and other files that can be made again are kept: $FUSETUNE_CACHE_DIR, else

@@ -52,7 +52,7 @@ std::optional<double> parse_seconds(std::string_view text) {
     break;
   }
   const std::optional<double> number = parse_double(text);
-  if (!number || !std::isfinite(*number) || *number < 0) return std::nullopt;
+  if (!number || !std::isfinite(*number * scale) || *number < 0) return std::nullopt;
   return *number * scale;
 }
 

@@ -14,18 +14,10 @@
 namespace fusetune::cli {
 namespace {
 
-/// Plans closer than this are tied even where the interval is narrower: the project's protocol.
-constexpr double kTieShare = 0.005;
-
-bool tied(const measure::PairedComparison& comparison) {
-  return (comparison.low <= 1 && 1 <= comparison.high) ||
-         (comparison.ratio > 1 - kTieShare && comparison.ratio < 1 + kTieShare);
-}
-
 std::string verdict(const measure::PairedComparison& comparison, bool baseline) {
   if (comparison.outcome != measure::Outcome::ok) return comparison.message;
   if (baseline) return "baseline";
-  if (tied(comparison)) return "tied";
+  if (comparison.tied()) return "tied";
   return comparison.ratio < 1 ? "faster" : "slower";
 }
 

@@ -133,6 +133,8 @@ int run_generate(Options& options) {
   arguments.declare(options);
   options.parse();
   check_target(arguments.target);
+  if (!arguments.cxx.empty() && !arguments.compile)
+    base::note("note: --cxx has no effect without --compile but on which records count for --schedule best");
   if (!arguments.kernel_dir.empty()) codegen::set_kernel_directory(arguments.kernel_dir);
 
   std::vector<plan::SegmentVariant> variants;

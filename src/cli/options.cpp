@@ -79,6 +79,7 @@ struct Options::Impl {
 
   void refuse_unknown_words() const {
     for (const std::string& remaining : app.remaining()) {
+      if (remaining == "--") continue;
       const std::string word = unshielded(remaining);
       const std::string name = word.substr(0, word.find('='));
       if (!name.starts_with('-') || name == "-")
@@ -205,7 +206,9 @@ void Options::seconds(std::string_view name, double& target, std::string_view he
   const std::string initial = target > 0 ? base::format_shortest(target) : "";
   impl_->add_value(name, "TIME", help, initial, [&target](const std::string& text) -> std::string {
     const auto seconds = base::parse_seconds(text);
-    if (!seconds || *seconds <= 0) return "a time above 0, such as 20, 20s, 500ms, 5m or 1h";
+    constexpr double kLongest = 1e9;
+    if (!seconds || *seconds <= 0 || *seconds > kLongest)
+      return "a time above 0, such as 20, 20s, 500ms, 5m or 1h";
     target = *seconds;
     return "";
   });
@@ -240,6 +243,11 @@ void Options::parse() {
     impl.app.parse(std::move(words));
   } catch (const CLI::CallForHelp&) {
     throw HelpRequest{impl.app.help()};
+  } catch (const CLI::ArgumentMismatch& error) {
+    const std::string text = error.what(), name = text.substr(0, text.find(':'));
+    const bool repeated = text.find("At Most") != std::string::npos;
+    throw base::UsageError(fmt::format("{} {}; see fusetune {} --help", name,
+                                       repeated ? "is given more than once" : "needs a value", impl.command));
   } catch (const CLI::ParseError& error) {
     throw base::UsageError(fmt::format("{}; see fusetune {} --help", error.what(), impl.command));
   }

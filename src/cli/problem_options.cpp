@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <filesystem>
 
 #include "base/error.h"
 #include "block/data.h"
@@ -63,6 +64,10 @@ void ProblemOptions::declare(Options& options) {
 block::Problem ProblemOptions::problem() const {
   if (options_->given("--mask") && options_->given("--mask-id"))
     throw base::UsageError("--mask and --mask-id both choose the attention mask: give one of them");
+  std::error_code unreadable;  // whatever else is wrong with it, reading it will say
+  if (!weights_.empty() && !std::filesystem::exists(weights_, unreadable) && !unreadable)
+    throw base::EnvironmentError(
+        fmt::format("cannot read the weights '{}': there is no such file", weights_));
   const block::Preset& preset = block::find_preset(preset_);
   block::Problem problem;
   problem.heads = preset.heads;

@@ -38,7 +38,8 @@ struct SearchArguments {
     options.integer("--trials", trials, "N", "stop after N measured candidates; default: no limit",
                     INT64_MIN);
     options.seconds("--time-limit", time_limit,
-                    "stop after so long (20, 20s, 5m) of measuring segments; default: no limit");
+                    "stop compiling and measuring segments after so long (20, 20s, 5m); the best plans so "
+                    "far are then timed; default: no limit");
     options.integer("--early-stop", early_stop, "N", "stop after N candidates without a better plan",
                     INT64_MIN);
     options.integer("--finalists", finalists, "N", "cheapest plans by sum that are timed whole", 1, 13);
@@ -96,6 +97,8 @@ class Search {
     report_.fingerprint = session.environment().fingerprint;
     report_.options =
         problem_and_device + (options.given("--db") ? " --db '" + arguments.database + "'" : "");
+    static constexpr std::array<std::string_view, 3> kSearch = {"--strategy", "--finalists", "--pairs"};
+    report_.search_options = options.command_line(kSearch);
     static constexpr std::array<std::string_view, 5> kGenerate = {"--isa", "--threads", "--cxx",
                                                                   "--kernel-dir", "--db"};
     report_.generate_options = arguments.problem.command_line() + options.command_line(kGenerate);
@@ -127,7 +130,10 @@ class Search {
       progress.clear();
       report_.seconds = driver_->seconds();
       const std::vector<search::Finalist> finalists = driver_->finalists();
-      if (finalists.empty()) return nothing("no complete plan has a valid kernel for each of its segments");
+      if (finalists.empty())
+        return nothing(report_.stopped.empty()
+                           ? "no complete plan has a valid kernel for each of its segments"
+                           : "it stopped before some plan had a valid kernel for each of its segments");
       progress.say(fmt::format("timing {} plan{} whole", finalists.size(), finalists.size() == 1 ? "" : "s"));
       const std::optional<FinalResult> result = driver_->time_finalists(finalists);
       progress.clear();

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "cli/interrupt.h"
 
 namespace fusetune::cli {
@@ -30,7 +31,7 @@ constexpr double kSecondsOfPairs = 60;
 /// Samples that a pair costs: two plans share one of the baseline.
 constexpr double kSamplesPerPair = 1.5;
 /// How often a finalist and its segments are timed in turn: enough for an interval of one or two percent.
-constexpr int kRoundsWithParts = 20;
+constexpr int kRoundsWithParts = 20, kLeastRounds = 6;
 constexpr auto kPoll = std::chrono::milliseconds(100);
 
 Outcome outcome_of(CompileResult::Status status) {
@@ -304,6 +305,14 @@ struct SearchDriver::Entry {
   store::ComparisonRecord record;
 };
 
+bool SearchDriver::is_ok(const Entry& entry) { return entry.record.plan.measurement.outcome == Outcome::ok; }
+
+std::vector<store::ComparisonRecord> SearchDriver::records_of(const std::vector<Entry>& entries) {
+  std::vector<store::ComparisonRecord> records;
+  for (const Entry& entry : entries) records.push_back(entry.record);
+  return records;
+}
+
 std::vector<SearchDriver::Entry> SearchDriver::entries_of(
     const std::vector<search::Finalist>& finalists) const {
   std::vector<Entry> entries;
@@ -372,22 +381,18 @@ void SearchDriver::compile_entries(std::vector<Entry>& entries) {
   }
 }
 
-/// Rounds of comparison until no plan is clearly faster than the baseline. Plans that fail go to the end of
-/// the result.
-std::vector<store::ComparisonRecord> SearchDriver::compare(measure::Session& session,
-                                                           std::vector<Entry> entries, int pairs) {
-  std::vector<store::ComparisonRecord> failed;
+/// Rounds of comparison until no plan is clearly faster than the baseline. Plans that fail go to the end.
+std::vector<SearchDriver::Entry> SearchDriver::compare(std::vector<Entry> entries, int pairs) {
+  std::vector<Entry> failed;
   const auto drop_failed = [&] {
-    std::erase_if(entries, [&](const Entry& entry) {
-      const bool bad = entry.record.plan.measurement.outcome != Outcome::ok;
-      if (bad) failed.push_back(entry.record);
-      return bad;
-    });
+    const auto first_failed = std::stable_partition(entries.begin(), entries.end(), is_ok);
+    std::move(first_failed, entries.end(), std::back_inserter(failed));
+    entries.erase(first_failed, entries.end());
   };
   for (int round = 1; drop_failed(), !entries.empty(); ++round) {
     std::vector<measure::PlanKernels> plans;
     for (const Entry& entry : entries) plans.push_back(entry.kernels);
-    const std::vector<measure::PairedComparison> results = session.compare_plans(plans, pairs);
+    const std::vector<measure::PairedComparison> results = session_.compare_plans(plans, pairs);
     const bool baseline_failed = results[0].outcome != Outcome::ok;
     std::vector<search::Contender> contenders;
     for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -414,23 +419,26 @@ std::vector<store::ComparisonRecord> SearchDriver::compare(measure::Session& ses
     });
     entries.insert(entries.begin(), std::move(next));
   }
-  compare_with_parts(session, entries);
-  std::vector<store::ComparisonRecord> records;
-  for (const Entry& entry : entries) records.push_back(entry.record);
-  std::stable_partition(records.begin(), records.end(), [](const store::ComparisonRecord& record) {
-    return record.plan.measurement.outcome == Outcome::ok;
-  });
-  records.insert(records.end(), failed.begin(), failed.end());
-  return records;
+  drop_failed();
+  std::move(failed.begin(), failed.end(), std::back_inserter(entries));
+  return entries;
 }
 
 /// Whole against the sum of its segments, beside each other: times taken minutes apart differ by more than
-/// what is asked here.
-void SearchDriver::compare_with_parts(measure::Session& session, std::vector<Entry>& entries) {
-  for (Entry& entry : entries) {
-    if (entry.record.plan.measurement.outcome != Outcome::ok) continue;
-    const measure::PairedComparison parts = session.compare_with_parts(entry.kernels, kRoundsWithParts);
-    if (parts.outcome == Outcome::ok) entry.record.whole_over_sum = {parts.ratio, parts.low, parts.high};
+/// what is asked here. The answer is complete without it, so that an interrupt only ends it.
+void SearchDriver::compare_with_parts(std::vector<Entry>& entries) {
+  double seconds = 0;  // of one round for each
+  for (const Entry& entry : entries) seconds += 2 * entry.record.plan.sum_us * 1e-6;
+  const auto rounds =
+      static_cast<int>(std::clamp<double>(kSecondsOfPairs / seconds, kLeastRounds, kRoundsWithParts));
+  try {
+    for (Entry& entry : entries) {
+      if (!is_ok(entry)) continue;
+      const measure::PairedComparison parts = session_.compare_with_parts(entry.kernels, rounds);
+      if (parts.outcome == Outcome::ok) entry.record.whole_over_sum = {parts.ratio, parts.low, parts.high};
+    }
+  } catch (const Interrupted&) {
+    base::note("interrupted while plans were timed beside their segments: the rest of that is left out");
   }
 }
 
@@ -447,7 +455,10 @@ std::optional<FinalResult> SearchDriver::time_finalists(const std::vector<search
   if (!result.reused) {
     compile_entries(entries);
     const int pairs = pairs_for(entries);
-    result.finalists = compare(session_, std::move(entries), pairs);
+    entries = compare(std::move(entries), pairs);
+    store_.record_finalists(run_, records_of(entries));
+    compare_with_parts(entries);
+    result.finalists = records_of(entries);
     store_.record_finalists(run_, result.finalists);
   }
   if (result.finalists.empty() || result.finalists[0].plan.measurement.outcome != Outcome::ok)

@@ -104,9 +104,10 @@ class SearchDriver {
   int pairs_for(const std::vector<Entry>& entries) const;
   std::string finalists_hash(const std::vector<Entry>& entries) const;
   void compile_entries(std::vector<Entry>& entries);
-  static std::vector<store::ComparisonRecord> compare(measure::Session& session, std::vector<Entry> entries,
-                                                      int pairs);
-  static void compare_with_parts(measure::Session& session, std::vector<Entry>& entries);
+  std::vector<Entry> compare(std::vector<Entry> entries, int pairs);
+  void compare_with_parts(std::vector<Entry>& entries);
+  static bool is_ok(const Entry& entry);
+  static std::vector<store::ComparisonRecord> records_of(const std::vector<Entry>& entries);
 
   measure::Session& session_;
   store::TuningStore& store_;

@@ -119,9 +119,14 @@ std::optional<std::pair<double, double>> whole_over_sum(const FinalResult& resul
 
 std::string whole_over_sum_line(const FinalResult& result) {
   const auto range = whole_over_sum(result);
+  const bool asked = std::any_of(result.finalists.begin(), result.finalists.end(), [](const auto& finalist) {
+    return is_ok(finalist) && plan_of(finalist).kernel_count() > 1;
+  });
+  if (!asked) return {};
   return range ? fmt::format("whole plan over the sum of its segments, timed in turn: {:.3f} – {:.3f}\n",
                              range->first, range->second)
-               : "whole plan over the sum of its segments: not measured, the machine was too busy\n";
+               : "whole plan over the sum of its segments: not measured, the machine was too busy or it was "
+                 "interrupted\n";
 }
 
 std::string ties(const FinalResult& result) {
@@ -177,8 +182,8 @@ std::string next_commands(const SearchReport& report, const FinalResult& result)
 }
 
 std::string continue_line(const SearchReport& report) {
-  return fmt::format("everything measured is in {}; to continue:\n  fusetune search{}\n", report.database,
-                     report.options);
+  return fmt::format("everything measured is in {}; to continue:\n  fusetune search{}{}\n", report.database,
+                     report.options, report.search_options);
 }
 
 nlohmann::json time_json(const measure::TimingSummary& time) {
@@ -198,7 +203,9 @@ nlohmann::json finalist_json(const FinalResult& result, const store::ComparisonR
                          {"outcome", std::string(measure::name(finalist.plan.measurement.outcome))},
                          {"message", finalist.plan.measurement.message}};
   if (!is_ok(finalist)) return json;
-  json["time"] = time_json(finalist.plan.measurement.time);
+  const FinalTime time = time_of(result, finalist);
+  json["time_us"] = {{"value", time.us}, {"low", time.low_us}, {"high", number_or_null(time.high_us)}};
+  json["time"] = time_json(finalist.plan.measurement.time);  // its own samples: not to be compared
   json["sum_us"] = finalist.plan.sum_us;
   if (const auto& parts = finalist.whole_over_sum) {
     json["whole_over_sum"] = {

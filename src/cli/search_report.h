@@ -11,7 +11,8 @@ struct SearchReport {
   std::string problem_line;      // "batch 1  seq 128  …"
   std::string environment_line;  // "cpu avx2, 2 threads, gcc 12.2.0"
   std::string problem_key, fingerprint;
-  std::string options;  // command line of problem, device and database, with a leading space or empty
+  std::string options;         // command line of problem, device and database, with a leading space or empty
+  std::string search_options;  // what else decides what a search does, not how long
   std::string generate_options;  // those of them that `generate` takes
   std::string database;
   std::int64_t run = 0;

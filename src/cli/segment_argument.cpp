@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/number.h"
+#include "block/operators.h"
 
 namespace fusetune::cli {
 namespace {
@@ -23,7 +24,8 @@ plan::Segment parse_segment(std::string_view text) {
   if (dash != std::string_view::npos) {
     const auto first = parse_position(text.substr(0, dash));
     const auto last = parse_position(text.substr(dash + 1));
-    if (first && last) return {*first - 1, *last - 1};
+    const bool possible = first && last && *first >= 1 && *last <= block::kOperatorCount && *first <= *last;
+    if (possible) return {*first - 1, *last - 1};
   }
   throw base::UsageError(
       fmt::format("segment '{}': expected FIRST-LAST with mask positions 1 to 15, e.g. 3-7", text));

@@ -33,7 +33,7 @@ void SessionArguments::declare(Options& options) {
   options.text("--cxx", cxx_, "COMPILER", "C++ compiler; default: $CXX, then what is found");
   options.choice("--cache", cache_, {"model", "warm", "cold"}, "what is in the caches when a sample starts");
   options.integer("--samples", samples_, "N", "samples per candidate", 1, 100000);
-  options.number("--min-time", min_time_ms_, "MS", "milliseconds a sample lasts at least");
+  options.number("--min-time", min_time_ms_, "MS", "milliseconds a sample lasts at least", 1e-3);
   options.integer("--jobs", jobs_, "N", "compilers at once; 0: by CPUs and memory");
   options.seconds("--compile-timeout", compile_timeout_, "seconds per compiler call");
   options.seconds("--run-timeout", run_timeout_, "seconds per candidate, checking included");

@@ -28,8 +28,10 @@ std::filesystem::path lock_path(std::string_view device) {
 
 }  // namespace
 
-DeviceLock::DeviceLock(std::string_view device)
-    : path_(lock_path(device)), fd_(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) {
+DeviceLock::DeviceLock(std::string_view device, std::function<void()> poll)
+    : path_(lock_path(device)),
+      fd_(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)),
+      poll_(std::move(poll)) {
   if (fd_) return;
   throw base::EnvironmentError("cannot open the lock that keeps two searches from timing at once, '" +
                                path_.string() + "': " + reason());
@@ -51,6 +53,7 @@ DeviceLock::Hold DeviceLock::take(int operation, std::string_view what) {
                  path_.string() + ")");
       said = true;
     }
+    if (poll_) poll_();
     std::this_thread::sleep_for(2ms);
   }
   return Hold(fd_.get());

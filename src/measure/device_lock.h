@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string_view>
 
 #include "base/unique_fd.h"
@@ -11,8 +12,9 @@ namespace fusetune::measure {
 class DeviceLock {
  public:
   /// Opens `fusetune-<device>.lock` in the cache directory, or in /tmp with the user's number where there is
-  /// no cache. Throws base::EnvironmentError.
-  explicit DeviceLock(std::string_view device);
+  /// no cache. Throws base::EnvironmentError. `poll`, if any, is called while waiting and may throw to give
+  /// up.
+  explicit DeviceLock(std::string_view device, std::function<void()> poll = {});
 
   /// Held until destroyed.
   class Hold {
@@ -36,6 +38,7 @@ class DeviceLock {
 
   std::filesystem::path path_;
   base::UniqueFd fd_;
+  std::function<void()> poll_;
 };
 
 }  // namespace fusetune::measure

@@ -238,7 +238,10 @@ std::string encode(const Request& request) {
 Request decode_request(std::string_view text) {
   return decoded(text, "request", [](const Json& json) {
     Request request;
-    request.task = static_cast<Task>(json.at("task").get<int>());
+    const int task = json.at("task").get<int>();
+    if (task < 0 || task > static_cast<int>(Task::parts))
+      throw base::InternalError("a worker was asked for the unknown task " + std::to_string(task));
+    request.task = static_cast<Task>(task);
     request.number = json.at("number").get<std::uint64_t>();
     if (request.task == Task::setup) request.setup = setup_from(json.at("setup"));
     request.whole = json.at("whole").get<bool>();

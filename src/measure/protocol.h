@@ -31,7 +31,7 @@ struct WorkerSetup {
   std::string progress;  // path of the Progress page
 };
 
-enum class Task : std::uint8_t { setup, check, measure, compare, parts, run };
+enum class Task : std::uint8_t { setup, check, measure, compare, run, parts };
 
 struct Request {
   Task task = Task::setup;
@@ -61,8 +61,8 @@ std::string encode(const Reply& reply);
 Request decode_request(std::string_view text);
 Reply decode_reply(std::string_view text);
 
-/// A page of memory shared by a session and its worker. A message would wake the session while something is
-/// being timed; a store does not.
+/// A page of memory shared by a session and its worker. A message a step would wake the session each time
+/// while something is being timed; a store does not.
 struct Progress {
   std::atomic<std::uint64_t> request;   // number of the last request that was begun
   std::atomic<std::uint64_t> steps;     // grows as long as work goes on

@@ -41,7 +41,7 @@ struct SessionOptions {
   std::filesystem::path weights;  // --weights FILE, with `layer`; empty: generated data
   int layer = 0;
   std::filesystem::path input;  // --input X.npy; empty: generated
-  /// Called about every 100 ms while a worker is waited for. What it throws ends the worker and passes
+  /// Called a few times a second while a worker is waited for. What it throws ends the worker and passes
   /// through.
   std::function<void()> poll;
 };

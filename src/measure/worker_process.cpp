@@ -14,7 +14,8 @@ using Wait = base::ChildProcess::Wait;
 
 /// For the start of a worker, which packs nothing but copies the block's data: generous, a hang is a bug.
 constexpr WorkerHost::Limit kSetupLimit{300, false};
-constexpr double kPollSeconds = 0.1;
+/// Seldom enough that looking disturbs no sample worth mentioning, often enough for a prompt end.
+constexpr double kPollSeconds = 0.25;
 
 void throw_error_of(const Reply& reply) {
   if (reply.error.empty()) return;
@@ -128,8 +129,9 @@ std::vector<float> WorkerHost::receive_output(const Limit& limit) {
   std::string chunk;
   while (left > 0) {
     if (wait(chunk, limit) != Wait::message || chunk.empty() || chunk.size() > left) {
-      throw base::EnvironmentError("a measuring process ended while it sent its output: " +
-                                   child_->end_description());
+      const std::string how = child_->end_description();
+      retire();  // the rest of its output would be taken for the next reply
+      throw base::EnvironmentError("a measuring process did not send its whole output: " + how);
     }
     std::memcpy(next, chunk.data(), chunk.size());
     next += chunk.size();

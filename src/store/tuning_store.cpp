@@ -2,11 +2,13 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <limits>
 #include <system_error>
 
+#include "base/error.h"
 #include "plan/fusion_plan.h"
 #include "store/database.h"
 #include "store/json_text.h"
@@ -406,6 +408,7 @@ std::string_view name(RunState state) {
 struct TuningStore::Impl {
   Connection connection;
   std::string self = this_process();
+  std::vector<SegmentRow> replaced = {};  // what our claims stand in the place of
 };
 
 TuningStore::TuningStore(const std::filesystem::path& path, const StoreOptions& options)
@@ -535,6 +538,7 @@ Claim TuningStore::claim(const TuningRecord& candidate, ClaimPolicy policy) {
     SegmentRow started{candidate, true, impl_->self};
     started.record.measurement = {};
     started.record.created = now();
+    if (answered) impl_->replaced.push_back(*row);
     const bool continues = row && policy != ClaimPolicy::fresh;
     started.record.attempts = continues ? row->record.attempts + 1 : 1;
     started.record.abandoned = continues ? row->record.abandoned : 0;
@@ -553,6 +557,7 @@ void TuningStore::record(const TuningRecord& result) {
       row.record.abandoned = claimed->record.abandoned;
     }
     write_segment(database, row);
+    std::erase_if(impl_->replaced, [&](const SegmentRow& old) { return old.record.key == result.key; });
   });
 }
 
@@ -560,6 +565,13 @@ void TuningStore::release(const SegmentKey& key) {
   impl_->connection.writing("giving up a candidate", [&](SQLite::Database& database) {
     const std::optional<SegmentRow> row = select_segment(database, key);
     if (!row || !row->started || row->owner != impl_->self) return;
+    const auto replaced = std::find_if(impl_->replaced.begin(), impl_->replaced.end(),
+                                       [&](const SegmentRow& old) { return old.record.key == key; });
+    if (replaced != impl_->replaced.end()) {
+      write_segment(database, *replaced);
+      impl_->replaced.erase(replaced);
+      return;
+    }
     SQLite::Statement statement(database, "DELETE FROM segment_measurement AS s WHERE " + key_condition());
     bind_key(statement, key);
     statement.exec();

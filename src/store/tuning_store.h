@@ -54,6 +54,8 @@ struct SegmentKey {
   std::string data = "generated";  // or a hash of the weights and input files
   std::string cache_mode;          // "model", "warm", "cold"
   int protocol = 1;                // measure::kProtocolVersion
+
+  bool operator==(const SegmentKey&) const = default;
 };
 
 /// A segment variant with its schedule, and what became of it.
@@ -163,7 +165,7 @@ class TuningStore {
   Claim claim(const TuningRecord& candidate, ClaimPolicy policy);
   /// Stores the result of a claimed candidate, or of one that needed no claim (it did not compile).
   void record(const TuningRecord& result);
-  /// Gives a claim up without a result, e.g. when the user interrupts.
+  /// Gives a claim up without a result, e.g. when the user interrupts: what it replaced is there again.
   void release(const SegmentKey& key);
 
   std::optional<TuningRecord> find(const SegmentKey& key) const;

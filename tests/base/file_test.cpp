@@ -97,6 +97,30 @@ TEST(File, FailedRenameLeavesNoTemporaryFile) {
   EXPECT_EQ(entries(directory.path()), 1u);
 }
 
+TEST(File, DevicesPipesAndLinksStayWhatTheyAre) {
+  const TemporaryDirectory directory;
+  const fs::path device =
+      directory.path() / "device";  // a fault here must not cost the machine its /dev/full
+  fs::create_symlink("/dev/full", device);
+  EXPECT_THROW(write_file_atomic(device, "x"), EnvironmentError);
+  EXPECT_TRUE(fs::is_symlink(device));
+
+  const fs::path target = directory.path() / "target", link = directory.path() / "link";
+  write_file_atomic(target, "something longer");
+  fs::create_symlink(target, link);
+  write_file_atomic(link, "new");
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(read_file(target), "new");
+
+  const fs::path pipe = directory.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::string received;
+  std::thread reader([&] { received = read_file(pipe); });
+  write_file_atomic(pipe, "through");
+  reader.join();
+  EXPECT_EQ(received, "through");
+}
+
 TEST(File, ReadersNeverSeeAPart) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "file";

@@ -67,7 +67,7 @@ TEST(ParseSeconds, TakesANumberAndAUnit) {
   EXPECT_EQ(parse_seconds("500ms"), 0.5);
   EXPECT_EQ(parse_seconds("1.5m"), 90);
   EXPECT_EQ(parse_seconds("2h"), 7200);
-  for (const char* bad : {"", "s", "ms", "-1s", "1 s", "1d", "inf", "nan", "infs", "1e999h"}) {
+  for (const char* bad : {"", "s", "ms", "-1s", "1 s", "1d", "inf", "nan", "infs", "1e999h", "1e308h"}) {
     EXPECT_FALSE(parse_seconds(bad)) << bad;
   }
 }

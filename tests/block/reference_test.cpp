@@ -31,7 +31,7 @@ std::vector<double> row_of(const std::vector<double>& values, std::int64_t row, 
   return {values.begin() + row * size, values.begin() + (row + 1) * size};
 }
 
-TEST(Oracle, FullyMaskedRowsGiveZeroContextAndLeaveOthersAlone) {  // kind 1
+TEST(Oracle, FullyMaskedRowsGiveZeroContextAndLeaveOthersAlone) {
   Problem p = make_problem(1, 8, 2, 4);
   const BlockData data = generate_data(p);
   const Reference open = run(p, data);
@@ -58,7 +58,7 @@ TEST(Oracle, FullyMaskedRowsGiveZeroContextAndLeaveOthersAlone) {  // kind 1
   for (const double value : masked[Tensor::output]) ASSERT_TRUE(std::isfinite(value));
 }
 
-TEST(Oracle, OnlyVisibleKeyInTheLastTileGivesExactlyItsValue) {  // kind 2
+TEST(Oracle, OnlyVisibleKeyInTheLastTileGivesExactlyItsValue) {
   Problem p = make_problem(1, 65, 1, 8);
   base::TemporaryDirectory directory;
   std::vector<std::uint8_t> visible(65 * 65, 0);
@@ -72,7 +72,7 @@ TEST(Oracle, OnlyVisibleKeyInTheLastTileGivesExactlyItsValue) {  // kind 2
   }
 }
 
-TEST(Oracle, KeysThatNoQuerySeesHaveNoEffectWhateverTheyHold) {  // kind 3
+TEST(Oracle, KeysThatNoQuerySeesHaveNoEffectWhateverTheyHold) {
   Problem p = make_problem(2, 12, 2, 4);
   p.mask = MaskSpec::parse("padding:lengths=12/7");
   BlockData data = generate_data(p);
@@ -103,7 +103,7 @@ TEST(Oracle, PaddedOutputRowsAreExactlyZero) {
   }
 }
 
-TEST(Oracle, WindowIsExact) {  // kind 4
+TEST(Oracle, WindowIsExact) {
   Problem p = make_problem(1, 70, 1, 4);
   p.mask = MaskSpec::parse("sliding:window=3");
   const Reference reference = run(p, generate_data(p));
@@ -138,7 +138,7 @@ Reference norm_of(const std::vector<double>& row, double eps, float gamma, float
   return run(p, data);
 }
 
-TEST(Oracle, LayerNormWithALargeOffset) {  // kind 9
+TEST(Oracle, LayerNormWithALargeOffset) {
   std::vector<double> row;
   for (int i = 0; i < 16; ++i) row.push_back(1000 + 0.001 * i);
   EXPECT_NEAR(norm_of(row, 1e-5, 1, 0)[Tensor::norm1][0], -1.3415, 5e-4);
@@ -163,7 +163,7 @@ double gelu_of(double x, Gelu gelu) {
   return run(p, data)[Tensor::ffn_act][0];
 }
 
-TEST(Oracle, GeluForms) {  // kind 10
+TEST(Oracle, GeluForms) {
   EXPECT_EQ(gelu_of(0, Gelu::erf), 0.0);
   EXPECT_EQ(gelu_of(100, Gelu::erf), 100.0);
   EXPECT_EQ(gelu_of(100, Gelu::tanh), 100.0);
@@ -174,7 +174,7 @@ TEST(Oracle, GeluForms) {  // kind 10
   EXPECT_NEAR(std::abs(gelu_of(-2.7, Gelu::tanh) - gelu_of(-2.7, Gelu::erf)), 4.7e-4, 1e-5);
 }
 
-TEST(Oracle, LargeLogitsStayFinite) {  // kind 7
+TEST(Oracle, LargeLogitsStayFinite) {
   Problem p = make_problem(1, 4, 1, 128);
   p.dtype = Dtype::f16;
   BlockData data = generate_data(p);

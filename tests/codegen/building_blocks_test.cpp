@@ -132,7 +132,7 @@ TEST(Softmax, MaskedKeysWeighNothingAndFullyMaskedRowsAreZero) {
   for (long j = 1; j < 32; j += 2) EXPECT_EQ(y[j], 0.0f) << j;
 }
 
-/// Kind 3: 0 * NaN is NaN, so rows that no query sees must not reach the products, nor what lies past the
+/// 0 * NaN is NaN, so rows that no query sees must not reach the products, nor what lies past the
 /// end.
 TEST(Packing, RowsThatNoQuerySeesAreZeroWhateverTheyHold) {
   const long S = 33, W = 20, padded = ft::round_up(S, ft::kHeadPanel);

@@ -225,7 +225,7 @@ TEST_F(SessionTest, WholePlans) {
     EXPECT_NEAR(parts.ratio, 1, 0.3);
     EXPECT_LE(parts.low, parts.ratio);
     EXPECT_GE(parts.high, parts.ratio);
-    EXPECT_EQ(parts.pairs, 12);
+    EXPECT_GE(parts.pairs, 9);
   } else {
     EXPECT_EQ(parts.outcome, Outcome::noisy) << parts.message;
   }
@@ -245,6 +245,28 @@ TEST_F(SessionTest, WholePlans) {
     EXPECT_GT(results[1].time_b.median_us, results[1].time_a.median_us);
   }
   EXPECT_NE(results[0].outcome, Outcome::skipped);
+}
+
+/// What waits for a worker looks up now and then: a user's interrupt must not wait for a hanging candidate.
+TEST_F(SessionTest, PollEndsTheWaitAndTheSessionGoesOn) {
+  struct GiveUp {};
+  const block::Problem problem = small_problem();
+  SessionOptions options = quick_options();
+  options.run_timeout = 60;
+  int polls = 0;
+  bool give_up = true;
+  options.poll = [&] {
+    if (give_up && ++polls == 2) throw GiveUp{};
+  };
+  Session session(problem, options);
+  const auto kernels =
+      compile(session, {block_kernel(problem, "hanging", 1, "for (volatile int go = 1; go;) {}"),
+                        block_kernel(problem, "right")});
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THROW(session.check_plan({kernels[0]}), GiveUp);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  give_up = false;
+  EXPECT_EQ(session.check_plan({kernels[1]}).outcome, Outcome::ok);
 }
 
 TEST_F(SessionTest, APlanIsTiedWithItself) {

@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, EveryVariant,
 /// One variant of each kind of loop, and the unfused plan.
 const std::string kSample = "10922 48996 --variant '[0-14]' '[0-14]*' '[2-6]' '[1-6]*' '[6-9]' '[7-14]' ";
 
-/// Kind 5: sizes around vectors, register tiles and mask tiles; rows of 2880; a head of one column.
+/// Sizes around vectors, register tiles and mask tiles; rows of 2880; a head of one column.
 class OddSizes : public testing::TestWithParam<Size> {};
 
 TEST_P(OddSizes, AreRight) {
@@ -129,7 +129,7 @@ class MaskFile : public testing::Test {
   base::TemporaryDirectory directory_;
 };
 
-/// Kind 1: rows without a visible key have a context of zero and leave the others alone.
+/// Rows without a visible key have a context of zero and leave the others alone.
 TEST_F(MaskFile, RowsWithoutAVisibleKey) {
   std::vector<std::string> rows(8, "xxxxxxxx");
   for (std::size_t i = 4; i < 8; ++i) rows[i] = "........";
@@ -137,7 +137,7 @@ TEST_F(MaskFile, RowsWithoutAVisibleKey) {
   expect_kernels_right(8);
 }
 
-/// Kind 2: the only visible key is in the last, partial tile; the tiles before it are all masked.
+/// The only visible key is in the last, partial tile; the tiles before it are all masked.
 TEST_F(MaskFile, OnlyTheLastTileIsVisible) {
   write(std::vector<std::string>(65, std::string(64, '.') + "x"));
   expect_kernels_right(65);

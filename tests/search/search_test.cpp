@@ -150,7 +150,7 @@ TEST(Registry, RefusesByName) {
   }
 }
 
-// Kind 21: a failed launch is not a time of 0.
+// A failed launch is not a time of 0.
 TEST(Incumbents, MeaninglessTimesNeverCount) {
   Incumbents best;
   for (const double time : {0.0, -1.0, kNaN, kInfinity, -kInfinity}) {
@@ -171,7 +171,7 @@ TEST(Incumbents, OrderOfEqualTimesDoesNotMatter) {
   EXPECT_EQ(forward[3]->schedule, backward[3]->schedule);
 }
 
-// Kind 36: limits of zero or less are usage errors.
+// Limits of zero or less are usage errors.
 TEST(StopConditions, ZeroAndNegativeAreUsageErrors) {
   EXPECT_NO_THROW(StopConditions{}.check());
   EXPECT_NO_THROW((StopConditions{.trials = 1, .seconds = 0.5, .early_stop = 1}.check()));
@@ -308,7 +308,7 @@ TEST(Decide, EqualKernelCountsGoToTheSmallerMask) {
       0u);
 }
 
-// Kind 23: two runs whose medians differ within the noise name the same winner.
+// Two runs whose medians differ within the noise name the same winner.
 TEST(Decide, NoiseDoesNotChangeTheWinner) {
   std::mt19937 generator(7);
   std::normal_distribution<double> noise(0, 0.002);

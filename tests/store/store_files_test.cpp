@@ -1,4 +1,4 @@
-// Kind 27: files that are not ours, damaged, newer, older; directories and disks that refuse.
+// Files that are not ours, damaged, newer, older; directories and disks that refuse.
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-// Kinds 25 and 26: several processes, one file; processes that die.
+// Several processes, one file; processes that die.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -174,7 +174,7 @@ TEST_F(StoreTest, DeadRunsBecomeInterrupted) {
   EXPECT_EQ(store.runs().front().state, RunState::interrupted);
 }
 
-// Kind 26: claim() reads, then writes, in one transaction, while another connection writes all the time.
+// Claim() reads, then writes, in one transaction, while another connection writes all the time.
 TEST_F(StoreTest, ReadThenWriteWaitsForOtherWriters) {
   opened();
   std::atomic<bool> stop = false;

@@ -71,7 +71,7 @@ TEST_F(StoreTest, FailuresKeepTheirMessageAndHaveNoTime) {
   EXPECT_FALSE(store.best_schedule(kProblem, "env-a", "model", 3));
 }
 
-// Kind 21: times <= 0, NaN or inf never stored as ok.
+// Times <= 0, NaN or inf never stored as ok.
 TEST_F(StoreTest, OkNeedsAFinitePositiveTime) {
   TuningStore store = opened();
   for (const double bad : {0.0, -1.0, kNaN, kInfinity, -kInfinity}) {
@@ -169,6 +169,17 @@ TEST_F(StoreTest, ReleasedClaimLeavesNothing) {
   store.record(candidate);
   store.release(candidate.key);  // only claims are released
   EXPECT_TRUE(store.find(candidate.key));
+}
+
+TEST_F(StoreTest, ReleasedClaimGivesBackWhatItReplaced) {
+  TuningStore store = opened();
+  const TuningRecord candidate = record_of(8, "abc");
+  store.record(candidate);
+  EXPECT_EQ(store.claim(candidate, ClaimPolicy::fresh).state, Claim::State::granted);
+  EXPECT_FALSE(store.find(candidate.key));
+  store.release(candidate.key);
+  ASSERT_TRUE(store.find(candidate.key));
+  EXPECT_EQ(store.find(candidate.key)->measurement.time.median_us, 12.5);
 }
 
 TEST_F(StoreTest, NoisyIsMeasuredAtMostThreeTimes) {
