@@ -89,15 +89,15 @@ std::string read_file(const fs::path& path) {
   }
 }
 
-void write_file_atomic(const fs::path& wanted, std::string_view content) {
-  if (must_be_written_in_place(wanted)) return write_in_place(wanted, content);
-  const fs::path path = replaced_file(wanted);
-  const fs::path temporary = temporary_name(path);
+void write_file_atomic(const fs::path& path, std::string_view content) {
+  if (must_be_written_in_place(path)) return write_in_place(path, content);
+  const fs::path file = replaced_file(path);
+  const fs::path temporary = temporary_name(file);
   UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (!fd) fail("write", path, errno);
   int error = write_all(fd.get(), content);
   if (fd.close() != 0 && error == 0) error = errno;  // network file systems report a full disk here
-  if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error == 0 && ::rename(temporary.c_str(), file.c_str()) != 0) error = errno;
   if (error == 0) return;
   ::unlink(temporary.c_str());
   fail("write", path, error);

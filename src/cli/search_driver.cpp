@@ -279,7 +279,7 @@ std::string SearchDriver::measure_segments(search::Strategy& strategy, SearchPro
   start_ = std::chrono::steady_clock::now();
   while (true) {
     stop_if_interrupted();
-    if (const std::string reason = stop_.reached(seconds()); !reason.empty()) {
+    if (std::string reason = stop_.reached(seconds()); !reason.empty()) {
       for (const Job& noisy : noisy_) tell(noisy.record, noisy.candidate, strategy);
       return reason;
     }
