@@ -62,12 +62,12 @@ fs::path replaced_file(const fs::path& path) {
   return error ? path : target;
 }
 
-void write_in_place(const fs::path& path, std::string_view content) {
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!fd) fail("write", path, errno);
-  int error = write_all(fd.get(), content);
-  if (fd.close() != 0 && error == 0) error = errno;
-  if (error != 0) fail("write", path, error);
+// Creates or empties `file` and writes all of it; errno of the first failure, 0 when it is on the disk.
+int write_whole(const fs::path& file, std::string_view content) {
+  UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!fd) return errno;
+  const int error = write_all(fd.get(), content);
+  return fd.close() != 0 && error == 0 ? errno : error;  // network file systems report a full disk here
 }
 
 }  // namespace
@@ -90,16 +90,13 @@ std::string read_file(const fs::path& path) {
 }
 
 void write_file_atomic(const fs::path& path, std::string_view content) {
-  if (must_be_written_in_place(path)) return write_in_place(path, content);
-  const fs::path file = replaced_file(path);
-  const fs::path temporary = temporary_name(file);
-  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!fd) fail("write", path, errno);
-  int error = write_all(fd.get(), content);
-  if (fd.close() != 0 && error == 0) error = errno;  // network file systems report a full disk here
-  if (error == 0 && ::rename(temporary.c_str(), file.c_str()) != 0) error = errno;
+  const bool in_place = must_be_written_in_place(path);
+  const fs::path file = in_place ? path : replaced_file(path);
+  const fs::path written = in_place ? path : temporary_name(file);
+  int error = write_whole(written, content);
+  if (!in_place && error == 0 && ::rename(written.c_str(), file.c_str()) != 0) error = errno;
   if (error == 0) return;
-  ::unlink(temporary.c_str());
+  if (!in_place) ::unlink(written.c_str());
   fail("write", path, error);
 }
 
