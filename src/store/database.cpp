@@ -140,6 +140,8 @@ void Connection::open(const StoreOptions& options) {
 }
 
 void Connection::recognise(std::span<const Migration> all) const {
+  // One transaction, so that all answers are of one state: another process may be making the file just now.
+  const SQLite::Transaction snapshot(*database_);
   const std::int64_t application = pragma(*database_, "application_id");
   const bool empty = database_->execAndGet("SELECT count(*) FROM sqlite_master").getInt64() == 0;
   if (application != kApplicationId && !(application == 0 && empty)) {
