@@ -53,12 +53,13 @@ FT_INLINE vec scale_by_power_of_two(vec x, vec shifted) {
   return reinterpret_cast<vec>(reinterpret_cast<ivec>(x) + (reinterpret_cast<ivec>(shifted) << 23));
 }
 
-/// The lanes rotated by n: lane i is lane (i + n) % kLanes of x.
-template <int n>
-FT_INLINE vec rotate(vec x) {
-  if constexpr (kLanes == 4)
+/// The lanes rotated by n: lane i is lane (i + n) % kLanes of x. The vector's type is a parameter because
+/// clang checks the branches not taken of what depends on none.
+template <int n, class V>
+FT_INLINE V rotate(V x) {
+  if constexpr (sizeof(V) == 4 * 4)
     return __builtin_shufflevector(x, x, n, n + 1, n + 2, n + 3);
-  else if constexpr (kLanes == 8)
+  else if constexpr (sizeof(V) == 4 * 8)
     return __builtin_shufflevector(x, x, n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7);
   else
     return __builtin_shufflevector(x, x, n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7, n + 8, n + 9,

@@ -38,11 +38,11 @@ BlockData generate_data(const Problem& problem);
 /// Replaces weights and parameters by those of layer `layer` of a `.safetensors` file with Hugging Face
 /// BERT names, with or without a prefix such as "bert."; weights are rounded to the problem's dtype. `data`
 /// is unchanged where that fails. Throws base::UsageError naming the missing, misshapen or non-finite tensor.
-void load_weights(const std::filesystem::path& file, int layer, const Problem& problem, BlockData& data);
+void load_weights(const std::filesystem::path& path, int layer, const Problem& problem, BlockData& data);
 
 /// Writes weights and parameters as layer `layer` of a float32 `.safetensors` file that load_weights() and
 /// Hugging Face's BertEncoder read. Throws base::EnvironmentError.
-void save_weights(const std::filesystem::path& file, int layer, const Problem& problem,
+void save_weights(const std::filesystem::path& path, int layer, const Problem& problem,
                   const BlockData& data);
 
 /// Sizes, eps and activation from a Hugging Face `config.json`; leaves batch, seq and mask alone.

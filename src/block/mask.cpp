@@ -21,7 +21,7 @@ namespace {
 
 std::vector<std::int64_t> listed_lengths(const std::string& text, std::int64_t batch, std::int64_t seq) {
   std::vector<std::int64_t> lengths;
-  for (const std::string& length : base::split(text, '/')) lengths.push_back(*base::parse_int(length));
+  for (const std::string& length : base::split(text, '/')) lengths.push_back(number_of(length));
   if (std::ssize(lengths) != batch) {
     fail_mask("padding", fmt::format("{} lengths for a batch of {}", lengths.size(), batch));
   }
@@ -53,8 +53,8 @@ std::vector<std::int64_t> padding_lengths(const MaskSpec& spec, std::int64_t bat
   if (const std::string* listed = find_length_parameter(spec, "lengths")) {
     lengths = listed_lengths(*listed, batch, seq);
   } else if (const std::string* average = find_length_parameter(spec, "avg")) {
-    lengths = drawn_lengths(*base::parse_int(*average), static_cast<std::uint64_t>(value_of(spec, "seed")),
-                            batch, seq);
+    lengths =
+        drawn_lengths(number_of(*average), static_cast<std::uint64_t>(value_of(spec, "seed")), batch, seq);
   }
   if (std::all_of(lengths.begin(), lengths.end(), [seq](std::int64_t length) { return length == seq; }))
     lengths.clear();
@@ -84,15 +84,15 @@ bool all_equal(std::span<const std::int64_t> values) {
 
 }  // namespace
 
-Mask::Mask(const MaskSpec& written, std::int64_t batch, std::int64_t seq)
+Mask::Mask(const MaskSpec& spec, std::int64_t batch, std::int64_t seq)
     : batch_(batch), seq_(seq), entries_(1), words_((seq + 63) / 64) {
   if (batch < 1 || seq < 1)
-    fail_mask(written.pattern, fmt::format("batch {} and sequence length {} must be positive", batch, seq));
-  const MaskSpec spec = written.canonical();
-  lengths_ = padding_lengths(spec, batch, seq);
+    fail_mask(spec.pattern, fmt::format("batch {} and sequence length {} must be positive", batch, seq));
+  const MaskSpec canonical = spec.canonical();
+  lengths_ = padding_lengths(canonical, batch, seq);
 
   std::optional<NpyArray<std::uint8_t>> file;
-  if (spec.pattern == "file") file = read_file_mask(spec, batch, seq);
+  if (canonical.pattern == "file") file = read_file_mask(canonical, batch, seq);
   const bool one_per_entry = (file && file->shape.size() == 3) || !all_equal(lengths_);
   if (one_per_entry) entries_ = batch;
 
@@ -102,12 +102,12 @@ Mask::Mask(const MaskSpec& written, std::int64_t batch, std::int64_t seq)
   if (file) {
     pack_file(file->values);
   } else {
-    const Painter paint = make_painter(spec, seq);
+    const Painter paint = make_painter(canonical, seq);
     for (std::int64_t i = 0; i < seq_; ++i) paint(BitRow(bits_.data() + i * words_, seq_), i);
     for (std::int64_t e = 1; e < entries_; ++e)
       std::copy_n(bits_.begin(), entry_words, bits_.begin() + e * entry_words);
   }
-  restrict_rows(spec.parameters.contains("causal"));
+  restrict_rows(canonical.parameters.contains("causal"));
   share_equal_entries();
   find_used_keys();
 }

@@ -48,7 +48,7 @@ class RandomBlocks {
       partners[t] = t + to_below(words[t % 4], static_cast<std::uint32_t>(std::ssize(order_) - t));
       std::swap(order_[t], order_[partners[t]]);
     }
-    const std::vector<std::int64_t> drawn(order_.begin(), order_.begin() + count_);
+    std::vector<std::int64_t> drawn(order_.begin(), order_.begin() + count_);
     // Undo the swaps, so that the next draw starts from 0, 1, 2, ... without O(blocks) work.
     for (std::int64_t t = count_ - 1; t >= 0; --t) std::swap(order_[t], order_[partners[t]]);
     return drawn;

@@ -216,8 +216,13 @@ std::vector<std::string> split_parameters(std::string_view text) {
   throw base::UsageError(fmt::format("--mask {}: {}", mask, reason));
 }
 
+std::int64_t number_of(std::string_view text) {
+  if (const auto number = base::parse_int(text)) return *number;
+  throw base::InternalError(fmt::format("mask parameter '{}' is not a number", text));
+}
+
 std::int64_t value_of(const MaskSpec& spec, const std::string& name) {
-  return *base::parse_int(spec.parameters.at(name));
+  return number_of(spec.parameters.at(name));
 }
 
 const std::string* find_length_parameter(const MaskSpec& spec, std::string_view which) {

@@ -12,6 +12,9 @@ namespace fusetune::block {
 /// Throws base::UsageError "--mask MASK: reason".
 [[noreturn]] void fail_mask(std::string_view mask, std::string_view reason);
 
+/// A number that the spec's own check has accepted. Throws base::InternalError where it is none.
+std::int64_t number_of(std::string_view text);
+
 /// A whole-number parameter that the spec has.
 std::int64_t value_of(const MaskSpec& spec, const std::string& name);
 

@@ -82,7 +82,7 @@ class DictReader {
     if (quote == '\'') expect('\'');
     const std::size_t end = text_.find(quote, position_);
     if (end == std::string_view::npos) fail(file_, "malformed header: unfinished string");
-    const std::string value(text_.substr(position_, end - position_));
+    std::string value(text_.substr(position_, end - position_));
     position_ = end + 1;
     return value;
   }

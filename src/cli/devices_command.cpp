@@ -14,7 +14,8 @@ report::Table rows() {
     if (!info.make) continue;
     for (const backend::Device& device : info.make()->devices()) {
       std::vector<std::string> properties;
-      for (const auto& [key, value] : device.properties) properties.push_back(key + "=" + value);
+      for (const auto& [key, value] : device.properties)
+        properties.push_back(fmt::format("{}={}", key, value));
       table.add({std::string(info.name), device.name, properties});
     }
   }

@@ -106,7 +106,7 @@ block::Problem ProblemOptions::problem() const {
 std::filesystem::path ProblemOptions::weights() const {
   if (!weights_.empty()) return weights_;
   if (!hf_model_.empty()) {
-    const std::filesystem::path beside = std::filesystem::path(hf_model_) / "model.safetensors";
+    std::filesystem::path beside = std::filesystem::path(hf_model_) / "model.safetensors";
     if (std::filesystem::exists(beside)) return beside;
   }
   return {};

@@ -120,7 +120,7 @@ class Search {
                             .cache_mode = std::string(measure::name(session_options.cache)),
                             .data = data_identity(session_options),
                             .repeat_options = problem_and_device};
-    driver_.emplace(session, store_, report_.run, std::move(settings));
+    driver_ = std::make_unique<SearchDriver>(session, store_, report_.run, std::move(settings));
   }
 
   int run() {
@@ -185,7 +185,7 @@ class Search {
   store::TuningStore store_;
   std::unique_ptr<search::Strategy> strategy_;
   SearchReport report_;
-  std::optional<SearchDriver> driver_;
+  std::unique_ptr<SearchDriver> driver_;
 };
 
 }  // namespace

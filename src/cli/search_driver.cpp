@@ -214,7 +214,7 @@ void SearchDriver::measure(Job job, search::Strategy& strategy) {
     std::this_thread::sleep_for(kPoll);
     claim = store_.claim(job.record, store::ClaimPolicy::reuse);
   }
-  if (claim.state == store::Claim::State::measured) {
+  if (claim.record) {  // measured meanwhile
     ++counts_.reused;
     tell(*claim.record, job.candidate, strategy);
     return;
@@ -252,6 +252,8 @@ std::vector<SearchDriver::Job> SearchDriver::compile(std::vector<Job> jobs, sear
   std::vector<Job> compiled;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (results[i].status == CompileResult::Status::ok) {
+      const double seconds = results[i].kernel.compile_seconds;
+      if (seconds > 0) counts_.compile_seconds.push_back(seconds);  // not from the cache
       jobs[i].kernel = std::move(results[i].kernel);
       compiled.push_back(std::move(jobs[i]));
     } else {
@@ -322,9 +324,10 @@ std::vector<SearchDriver::Entry> SearchDriver::entries_of(
     store::PlanRecord& record = entry.record.plan;
     for (const plan::SegmentVariant& variant : finalist.plan.variants()) {
       const int index = plan::variant_index(variant);
-      const codegen::KernelSource& source =
-          entry.sources.emplace_back(generate(index, best_[index]->schedule));
-      record.schedules.push_back(best_[index]->schedule.to_string());
+      const std::optional<search::Incumbents::Best>& best = best_[index];
+      if (!best) throw base::InternalError("a segment of a finalist was never timed");
+      const codegen::KernelSource& source = entry.sources.emplace_back(generate(index, best->schedule));
+      record.schedules.push_back(best->schedule.to_string());
       sources.add(source.hash).add(layouts_text(source));
     }
     record.problem = session_.problem().key();
@@ -347,11 +350,11 @@ int SearchDriver::pairs_for(const std::vector<Entry>& entries) const {
   return static_cast<int>(std::clamp<double>(kSecondsOfPairs / seconds, kLeastPairs, kMostPairs));
 }
 
-std::string SearchDriver::finalists_hash(const std::vector<Entry>& entries) const {
+std::string SearchDriver::finalists_hash(const std::vector<Entry>& entries, int pairs) const {
   base::Hasher hasher;
   hasher.add(session_.problem().key()).add(session_.environment().fingerprint).add(settings_.data);
   hasher.add(settings_.cache_mode).add(static_cast<std::uint64_t>(measure::kProtocolVersion));
-  hasher.add(static_cast<std::uint64_t>(pairs_for(entries)));
+  hasher.add(static_cast<std::uint64_t>(pairs));
   for (const Entry& entry : entries) {
     hasher.add(static_cast<std::uint64_t>(entry.record.plan.mask)).add(entry.record.plan.sources_hash);
   }
@@ -381,7 +384,8 @@ void SearchDriver::compile_entries(std::vector<Entry>& entries) {
   }
 }
 
-/// Rounds of comparison until no plan is clearly faster than the baseline. Plans that fail go to the end.
+/// Rounds of comparison until no plan is clearly faster than the baseline. Plans that fail, or fall so far
+/// back that they are not timed again, go to the end.
 std::vector<SearchDriver::Entry> SearchDriver::compare(std::vector<Entry> entries, int pairs) {
   std::vector<Entry> failed;
   const auto drop_failed = [&] {
@@ -413,10 +417,12 @@ std::vector<SearchDriver::Entry> SearchDriver::compare(std::vector<Entry> entrie
     const double reach = contenders[*challenger].ratio * kWithinReach;
     Entry next = std::move(entries[*challenger]);
     entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(*challenger));
-    std::erase_if(entries, [&](const Entry& entry) {
-      const bool ok = entry.record.plan.measurement.outcome == Outcome::ok;
-      return ok && entry.record.low > reach && !is_reference(entry.plan);
-    });
+    for (Entry& entry : entries) {
+      if (!is_ok(entry) || entry.record.low <= reach || is_reference(entry.plan)) continue;
+      entry.record.plan.measurement = failure(
+          Outcome::skipped, fmt::format("clearly slower than mask {} ({:.3f} times its time)",
+                                        next.record.plan.mask, entry.record.ratio / next.record.ratio));
+    }
     entries.insert(entries.begin(), std::move(next));
   }
   drop_failed();
@@ -445,7 +451,8 @@ void SearchDriver::compare_with_parts(std::vector<Entry>& entries) {
 std::optional<FinalResult> SearchDriver::time_finalists(const std::vector<search::Finalist>& finalists) {
   std::vector<Entry> entries = entries_of(finalists);
   FinalResult result;
-  result.hash = finalists_hash(entries);
+  const int pairs = pairs_for(entries);
+  result.hash = finalists_hash(entries, pairs);
   if (!settings_.fresh) {
     if (auto known = store_.find_finalists(result.hash)) {
       result.finalists = std::move(*known);
@@ -454,7 +461,6 @@ std::optional<FinalResult> SearchDriver::time_finalists(const std::vector<search
   }
   if (!result.reused) {
     compile_entries(entries);
-    const int pairs = pairs_for(entries);
     entries = compare(std::move(entries), pairs);
     store_.record_finalists(run_, records_of(entries));
     compare_with_parts(entries);

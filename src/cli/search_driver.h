@@ -44,6 +44,7 @@ struct SearchCounts {
   }
   std::map<measure::Outcome, int> outcomes;
   std::vector<FailedCandidate> failures;
+  std::vector<double> compile_seconds;  // of each kernel compiled now: its share of a compiler's run
 };
 
 /// Finalists with their whole-plan times; the baseline of the comparison is the first.
@@ -102,7 +103,7 @@ class SearchDriver {
 
   std::vector<Entry> entries_of(const std::vector<search::Finalist>& finalists) const;
   int pairs_for(const std::vector<Entry>& entries) const;
-  std::string finalists_hash(const std::vector<Entry>& entries) const;
+  std::string finalists_hash(const std::vector<Entry>& entries, int pairs) const;
   void compile_entries(std::vector<Entry>& entries);
   std::vector<Entry> compare(std::vector<Entry> entries, int pairs);
   void compare_with_parts(std::vector<Entry>& entries);

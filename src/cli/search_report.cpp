@@ -7,7 +7,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ranges>
+#include <utility>
 
+#include "measure/statistics.h"
 #include "report/block_drawing.h"
 
 namespace fusetune::cli {
@@ -89,11 +92,10 @@ std::string failed_row(const std::string& label, const std::string& why) {
 
 std::string reference_rows(const FinalResult& result) {
   std::string text;
-  const auto references = search::reference_plans();
-  for (auto row = references.rbegin(); row != references.rend(); ++row) {
-    const std::string label = fmt::format("{} {}", row->name, row->plan.canonical_mask().value);
+  for (const search::ReferencePlan& row : std::views::reverse(search::reference_plans())) {
+    const std::string label = fmt::format("{} {}", row.name, row.plan.canonical_mask().value);
     const auto found = std::find_if(result.finalists.begin(), result.finalists.end(),
-                                    [&](const auto& finalist) { return plan_of(finalist) == row->plan; });
+                                    [&](const auto& finalist) { return plan_of(finalist) == row.plan; });
     if (found == result.finalists.end()) {
       text += failed_row(label, "not timed: a segment of it has no valid kernel");
     } else if (is_ok(*found)) {
@@ -234,6 +236,10 @@ nlohmann::json counts_json(const SearchDriver& driver) {
   return {{"variants", driver.best().count()},
           {"reused", counts.reused},
           {"measured", counts.measured},
+          {"compiled", counts.compile_seconds.size()},
+          {"median_compile_seconds", counts.compile_seconds.empty()
+                                         ? nlohmann::json()
+                                         : nlohmann::json(measure::median(counts.compile_seconds))},
           {"outcomes", outcomes},
           {"failures", failures}};
 }
@@ -250,6 +256,10 @@ std::string describe_trials(const SearchReport& report, const SearchDriver& driv
       fmt::format("{} of {} variants timed, {} kernels, {} measurements made now, {} reused{}     {:.0f} s\n",
                   driver.best().count(), plan::kVariantCount, counts.candidates(), counts.measured,
                   counts.reused, outcomes, report.seconds);
+  if (const auto& seconds = counts.compile_seconds; !seconds.empty()) {
+    text += fmt::format("{} kernel{} compiled now, {:.0f} ms each in the median\n", seconds.size(),
+                        seconds.size() == 1 ? "" : "s", 1e3 * measure::median(seconds));
+  }
   if (!report.stopped.empty())
     text += fmt::format("stopped early, {}: run it again to continue\n", report.stopped);
   return text + failure_lines(report, driver);

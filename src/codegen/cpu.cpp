@@ -407,9 +407,9 @@ Operand CpuKernel::emit_attention_output(const Phase& phase, Operand merged) {
   }
   if (!phase.contains(9)) return phase.last >= 10 ? token_rows(Tensor::norm1, "D") : Operand{};
   // On chip it takes the place of the sum: one block less in L2.
-  const Operand norm1 = in_memory(Tensor::norm1) ? token_rows(Tensor::norm1, "D")
-                        : phase.first == 9       ? hidden_block("norm1_block")
-                                                 : sum;
+  Operand norm1 = in_memory(Tensor::norm1) ? token_rows(Tensor::norm1, "D")
+                  : phase.first == 9       ? hidden_block("norm1_block")
+                                           : sum;
   emit_layernorm(sum, norm1, Parameter::gamma1, Parameter::beta1);
   return norm1;
 }
@@ -610,9 +610,9 @@ std::string CpuKernel::pointers() const {
                               : "const float",
                           block::name(static_cast<Tensor>(t)), t);
   for (int w = 0; w < block::kWeightCount; ++w)
-    if (layouts_[w])
+    if (const auto& layout = layouts_[w])
       text += fmt::format("  const float* const {} = static_cast<const float*>(args->weight[{}]);  // {}\n",
-                          block::name(static_cast<Weight>(w)), w, layouts_[w]->to_string());
+                          block::name(static_cast<Weight>(w)), w, layout->to_string());
   for (int p = 0; p < block::kParameterCount; ++p)
     if (parameters_[p])
       text += fmt::format("  const float* const {} = args->parameter[{}];\n",

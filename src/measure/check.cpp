@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <ranges>
 
 #include "base/error.h"
 #include "base/number.h"
@@ -60,9 +61,9 @@ class ComparedColumns {
 };
 
 std::vector<std::int64_t> coordinates(std::int64_t index, std::vector<std::int64_t> shape) {
-  for (auto dimension = shape.rbegin(); dimension != shape.rend(); ++dimension) {
-    const std::int64_t size = *dimension;
-    *dimension = index % size;
+  for (std::int64_t& dimension : std::views::reverse(shape)) {
+    const std::int64_t size = dimension;
+    dimension = index % size;
     index /= size;
   }
   return shape;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +10,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -19,20 +21,25 @@ namespace {
 
 std::string reason() { return std::generic_category().message(errno); }
 
-std::filesystem::path lock_path(std::string_view device) {
-  const std::string name = "fusetune-" + std::string(device);
-  const std::filesystem::path cache = base::cache_directory();
-  if (!cache.empty()) return cache / (name + ".lock");
-  return std::filesystem::path("/tmp") / (name + "-" + std::to_string(getuid()) + ".lock");
+/// Locking asks for no right to write. So the file of another user will do, and is opened without O_CREAT,
+/// which the kernel refuses for files of others in a directory like /tmp.
+base::UniqueFd open_lock(const std::filesystem::path& path) {
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW;
+  constexpr mode_t kReadableByAll = 0644;
+  base::UniqueFd made(::open(path.c_str(), kFlags | O_CREAT | O_EXCL, kReadableByAll));
+  if (made) fchmod(made.get(), kReadableByAll);  // whatever the umask
+  return made || errno != EEXIST ? std::move(made) : base::UniqueFd(::open(path.c_str(), kFlags));
 }
 
 }  // namespace
 
-DeviceLock::DeviceLock(std::string_view device, std::function<void()> poll)
-    : path_(lock_path(device)),
-      fd_(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)),
-      poll_(std::move(poll)) {
-  if (fd_) return;
+DeviceLock::DeviceLock(std::string_view device, std::function<void()> poll) : poll_(std::move(poll)) {
+  const std::string name = "fusetune-" + std::string(device) + ".lock";
+  for (const std::filesystem::path& directory : {std::filesystem::path("/tmp"), base::cache_directory()}) {
+    if (directory.empty()) continue;
+    path_ = directory / name;
+    if (fd_ = open_lock(path_); fd_) return;
+  }
   throw base::EnvironmentError("cannot open the lock that keeps two searches from timing at once, '" +
                                path_.string() + "': " + reason());
 }

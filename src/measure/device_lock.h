@@ -11,9 +11,9 @@ namespace fusetune::measure {
 
 class DeviceLock {
  public:
-  /// Opens `fusetune-<device>.lock` in the cache directory, or in /tmp with the user's number where there is
-  /// no cache. Throws base::EnvironmentError. `poll`, if any, is called while waiting and may throw to give
-  /// up.
+  /// Opens /tmp/fusetune-<device>.lock, which is one for all users and caches, or a file of that name in
+  /// the cache directory where /tmp cannot be used. Throws base::EnvironmentError.
+  /// `poll`, if any, is called while waiting and may throw to give up.
   explicit DeviceLock(std::string_view device, std::function<void()> poll = {});
 
   /// Held until destroyed.

@@ -1,13 +1,13 @@
 #include "measure/timing.h"
 
 #include <sys/resource.h>
-#include <time.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <thread>
 
 #include "base/error.h"

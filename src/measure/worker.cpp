@@ -8,8 +8,11 @@
 #include <csignal>
 #include <memory>
 #include <new>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "backend/cpu/device_block.h"
 #include "backend/cpu/runner.h"

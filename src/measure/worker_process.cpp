@@ -1,7 +1,6 @@
 #include "measure/worker_process.h"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 
 #include "base/error.h"
@@ -133,8 +132,7 @@ std::vector<float> WorkerHost::receive_output(const Limit& limit) {
       retire();  // the rest of its output would be taken for the next reply
       throw base::EnvironmentError("a measuring process did not send its whole output: " + how);
     }
-    std::memcpy(next, chunk.data(), chunk.size());
-    next += chunk.size();
+    next = std::copy(chunk.begin(), chunk.end(), next);
     left -= chunk.size();
   }
   return output;

@@ -15,6 +15,8 @@ template <typename... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;
 };
+template <typename... Functions>  // clang before 17 does not deduce an aggregate's arguments by itself
+Overloaded(Functions...)->Overloaded<Functions...>;
 
 std::string join(const std::vector<std::string>& words) {
   std::string text;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace fusetune::search {
 
@@ -32,9 +33,9 @@ int Incumbents::count() const {
 
 plan::VariantCosts Incumbents::costs() const {
   plan::VariantCosts costs;
-  for (std::size_t i = 0; i < best_.size(); ++i) {
-    costs[i] = best_[i] ? best_[i]->time_us : std::numeric_limits<double>::infinity();
-  }
+  std::transform(best_.begin(), best_.end(), costs.begin(), [](const std::optional<Best>& best) {
+    return best ? best->time_us : std::numeric_limits<double>::infinity();
+  });
   return costs;
 }
 

@@ -52,7 +52,8 @@ std::vector<SafetensorsTensor> checkpoint(const std::string& prefix, bool old_no
 
 class HuggingFace : public testing::Test {
  protected:
-  std::string load_error(const std::vector<SafetensorsTensor>& tensors, int layer = 3, Problem p = tiny()) {
+  std::string load_error(const std::vector<SafetensorsTensor>& tensors, int layer = 3,
+                         const Problem& p = tiny()) {
     write_safetensors(path_, tensors);
     try {
       load_weights(path_, layer, p, data_);

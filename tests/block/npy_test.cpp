@@ -34,12 +34,12 @@ std::string raw(std::initializer_list<Value> values) {
 class Npy : public testing::Test {
  protected:
   std::filesystem::path file(std::string_view bytes) {
-    const std::filesystem::path path = directory_.path() / "array.npy";
+    std::filesystem::path path = directory_.path() / "array.npy";
     base::write_file_atomic(path, bytes);
     return path;
   }
   std::string floats_error(std::string_view bytes) {
-    const std::filesystem::path path = file(bytes);
+    std::filesystem::path path = file(bytes);
     try {
       read_npy_floats(path);
     } catch (const base::UsageError& error) {
@@ -131,7 +131,7 @@ TEST_F(Npy, BooleansAreZeroOrOne) {
 }
 
 TEST_F(Npy, WritesWhatItReads) {
-  const std::filesystem::path path = directory_.path() / "written.npy";
+  std::filesystem::path path = directory_.path() / "written.npy";
   const std::vector<float> values{1.5f, -0.0f, INFINITY, 1e-40f, 5, 6};
   const std::vector<std::int64_t> shape{1, 2, 3};
   write_npy(path, shape, std::span<const float>(values));

@@ -23,7 +23,7 @@ std::string bytes_of(std::string_view header, std::string_view data) {
 class Safetensors : public testing::Test {
  protected:
   std::filesystem::path file(std::string_view bytes) {
-    const std::filesystem::path path = directory_.path() / "model.safetensors";
+    std::filesystem::path path = directory_.path() / "model.safetensors";
     base::write_file_atomic(path, bytes);
     return path;
   }
@@ -86,7 +86,7 @@ TEST_F(Safetensors, NamesWhatIsWrong) {
 }
 
 TEST_F(Safetensors, WritesWhatItReads) {
-  const std::filesystem::path path = directory_.path() / "written.safetensors";
+  std::filesystem::path path = directory_.path() / "written.safetensors";
   const std::vector<SafetensorsTensor> tensors{
       {"x.weight", {2, 2}, {1, 2, 3, 4}}, {"a", {1}, {-5}}, {"empty", {0}, {}}};
   write_safetensors(path, tensors);

@@ -12,7 +12,6 @@ namespace fusetune::cli_test {
 namespace {
 
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 /// Odd sizes on purpose: no multiple of a tile, a vector or a mask tile.
 const std::vector<std::string> kSmall = {"--heads", "2",      "--head-size", "20",       "--seq",

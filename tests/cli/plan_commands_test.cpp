@@ -130,7 +130,7 @@ TEST(Encode, BadSegmentsAreUsageErrors) {
 
 nlohmann::json space_counts(std::vector<std::string> words) {
   words.insert(words.begin(), "space");
-  words.push_back("--json");
+  words.emplace_back("--json");
   const Outcome run = fusetune(words);
   EXPECT_EQ(run.exit_code, 0) << run.err;
   return nlohmann::json::parse(run.out).at(0);

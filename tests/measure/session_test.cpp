@@ -5,12 +5,12 @@
 #include "measure/session.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <thread>

@@ -5,8 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <random>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -80,6 +83,15 @@ INSTANTIATE_TEST_SUITE_P(Kernels, EveryVariant,
                            return name_of(std::get<0>(parameters.param)) + "_" +
                                   std::get<1>(parameters.param);
                          });
+
+/// What GCC takes of vector extensions and templates is not all that clang takes.
+TEST(Clang, CompilesEveryVariant) {
+  const Outcome found = shell("command -v clang++ || command -v clang++-16 || command -v clang++-14");
+  if (found.exit_code != 0) GTEST_SKIP() << "clang++ is not installed";
+  const std::string compiler = found.out.substr(0, found.out.find('\n'));
+  for (const char* isa : {"", " --isa generic"})
+    expect_right("--all-segments", options_of(kSizes[1]) + isa + " --cxx " + compiler, 147);
+}
 
 /// One variant of each kind of loop, and the unfused plan.
 const std::string kSample = "10922 48996 --variant '[0-14]' '[0-14]*' '[2-6]' '[1-6]*' '[6-9]' '[7-14]' ";

@@ -36,6 +36,21 @@ class SearchProgram : public testing::Test {
     EXPECT_FALSE(parsed.is_discarded()) << run.out << run.err;
     return parsed;
   }
+  /// A copy of the building blocks, named `name`, whose GEMM runs `fault` before each panel; `declaration` is
+  /// put before the function.
+  static void plant_in_gemm(const std::string& name, const std::string& fault,
+                            const std::string& declaration = "") {
+    const std::filesystem::path kernels = at(name), file = kernels / "cpu/gemm.h";
+    std::filesystem::copy(FUSETUNE_SOURCE_DIR "/kernels", kernels, std::filesystem::copy_options::recursive);
+    std::string gemm = base::read_file(file);
+    const std::string place = "  const float* panel = w.data + p * w.k * width;\n";
+    const std::string function = "/// C[rows x panel] (+)=";
+    ASSERT_NE(gemm.find(place), std::string::npos) << "gemm.h has changed: plant the fault elsewhere";
+    ASSERT_LT(gemm.find(function), gemm.find(place)) << "gemm.h has changed: plant the fault elsewhere";
+    gemm.insert(gemm.find(place), fault);
+    gemm.insert(gemm.find(function), declaration);
+    base::write_file_atomic(file, gemm);
+  }
   static int outcomes(const nlohmann::json& result, const std::string& outcome) {
     return result["search"]["outcomes"].value(outcome, 0);
   }
@@ -47,6 +62,7 @@ base::TemporaryDirectory* SearchProgram::directory_ = nullptr;
 TEST_F(SearchProgram, FindsAWinnerThenAnswersFromTheStore) {
   // In slices, each of which resumes the one before: a busy machine must not run into the test's time limit.
   nlohmann::json found;
+  std::string stopped;
   for (int slice = 0; slice < 30; ++slice) {
     const cli_test::Outcome run = search(" --db full.db --json --time-limit 60");
     ASSERT_EQ(run.exit_code, 0) << run.err;
@@ -54,9 +70,10 @@ TEST_F(SearchProgram, FindsAWinnerThenAnswersFromTheStore) {
     found = json(run);
     EXPECT_EQ(found["best"]["outcome"], "ok");
     EXPECT_GT(found["best"]["time"]["median_us"], 0);
-    if (found["stopped"] == "") break;
+    stopped = found["stopped"];
+    if (stopped.empty()) break;
   }
-  ASSERT_EQ(found["stopped"], "");
+  ASSERT_EQ(stopped, "");
   EXPECT_GE(found["search"]["variants"], 140) << "all 147 but those that were noisy three times";
 
   const auto& finalists = found["finalists"];
@@ -142,19 +159,12 @@ TEST_F(SearchProgram, InterruptedSaysHowToContinue) {
 // A crashing, a hanging and a non-compiling candidate are three recorded failures; the search goes
 // on.
 TEST_F(SearchProgram, FaultyCandidatesCostThemselvesOnly) {
-  const std::filesystem::path kernels = at("kernels");
-  std::filesystem::copy(FUSETUNE_SOURCE_DIR "/kernels", kernels, std::filesystem::copy_options::recursive);
-  std::string gemm = base::read_file(kernels / "cpu/gemm.h");
-  const std::string place = "  const float* panel = w.data + p * w.k * width;\n";
-  ASSERT_NE(gemm.find(place), std::string::npos) << "gemm.h has changed: plant the faults elsewhere";
   // The K chunk is a constant of the generated kernel, so each fault is in one schedule of each GEMM.
-  gemm.replace(
-      gemm.find(place), 0,
+  ASSERT_NO_FATAL_FAILURE(plant_in_gemm(
+      "kernels",
       "  if (k_chunk == 384 && w.k == 16 && w.k_count == 16 && p == 0) __builtin_trap();\n"
-      "  if (k_chunk == 4096) { if (w.k == 32) planted_error(); for (volatile int go = 1; go;) {} }\n");
-  gemm.insert(gemm.find("/// C[rows x panel] (+)="),
-              "extern void planted_error() __attribute__((error(\"planted\")));\n");
-  base::write_file_atomic(kernels / "cpu/gemm.h", gemm);
+      "  if (k_chunk == 4096) { if (w.k == 32) planted_error(); for (volatile int go = 1; go;) {} }\n",
+      "extern void planted_error() __attribute__((error(\"planted\")));\n"));
 
   const cli_test::Outcome run =
       search(" --db faults.db --trials 40 --run-timeout 3 --kernel-dir kernels --json");
@@ -180,14 +190,7 @@ TEST_F(SearchProgram, FaultyCandidatesCostThemselvesOnly) {
 
 // Where no candidate of some operator is valid there is no plan, and the reason is said.
 TEST_F(SearchProgram, NothingValidIsAnAnswerWithAReason) {
-  const std::filesystem::path kernels = at("broken");
-  std::filesystem::copy(FUSETUNE_SOURCE_DIR "/kernels", kernels, std::filesystem::copy_options::recursive);
-  std::string gemm = base::read_file(kernels / "cpu/gemm.h");
-  const std::string place = "  const float* panel = w.data + p * w.k * width;\n";
-  ASSERT_NE(gemm.find(place), std::string::npos) << "gemm.h has changed: plant the fault elsewhere";
-  gemm.replace(gemm.find(place), 0, "  __builtin_trap();\n");
-  base::write_file_atomic(kernels / "cpu/gemm.h", gemm);
-
+  ASSERT_NO_FATAL_FAILURE(plant_in_gemm("broken", "  __builtin_trap();\n"));
   const cli_test::Outcome run = search(" --db nothing.db --trials 30 --kernel-dir broken");
   EXPECT_EQ(run.exit_code, 1) << run.err;
   EXPECT_THAT(run.out, HasSubstr("no plan found"));

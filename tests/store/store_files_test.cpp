@@ -97,11 +97,15 @@ constexpr std::array<Migration, 3> kSynthetic = {{
     {3, "UPDATE t SET b = b + a"},
 }};
 
+void open_and_close(const std::filesystem::path& file, std::span<const Migration> migrations) {
+  const TuningStore store(file, {.migrations = migrations});
+}
+
 TEST_F(StoreTest, EveryOlderVersionIsMigrated) {
   for (std::size_t from = 1; from <= kSynthetic.size(); ++from) {
     const std::filesystem::path file = directory_.path() / ("v" + std::to_string(from) + ".db");
-    TuningStore(file, {.migrations = std::span(kSynthetic).first(from)});
-    TuningStore(file, {.migrations = kSynthetic});
+    open_and_close(file, std::span(kSynthetic).first(from));
+    open_and_close(file, kSynthetic);
     SQLite::Database raw(file.string());
     EXPECT_EQ(raw.execAndGet("SELECT b FROM t").getInt(), 8) << from;
     EXPECT_EQ(raw.execAndGet("PRAGMA user_version").getInt(), 3) << from;
@@ -109,19 +113,18 @@ TEST_F(StoreTest, EveryOlderVersionIsMigrated) {
 }
 
 TEST_F(StoreTest, MigrationThatFailsLeavesTheOldVersion) {
-  TuningStore(file_, {.migrations = std::span(kSynthetic).first(1)});
+  open_and_close(file_, std::span(kSynthetic).first(1));
   static constexpr std::array<Migration, 3> kBroken = {
       {kSynthetic[0], kSynthetic[1], {3, "UPDATE nothing SET x = 1"}}};
-  EXPECT_THROW(TuningStore(file_, {.migrations = kBroken}), base::EnvironmentError);
+  EXPECT_THROW(open_and_close(file_, kBroken), base::EnvironmentError);
   SQLite::Database raw(file_.string());
   EXPECT_EQ(raw.execAndGet("PRAGMA user_version").getInt(), 1);
   EXPECT_THROW(raw.execAndGet("SELECT b FROM t"), SQLite::Exception);
 }
 
 TEST_F(StoreTest, NewerSchemaIsRefusedByVersion) {
-  TuningStore(file_, {.migrations = kSynthetic});
-  const std::string error =
-      environment_error([&] { TuningStore(file_, {.migrations = std::span(kSynthetic).first(2)}); });
+  open_and_close(file_, kSynthetic);
+  const std::string error = environment_error([&] { open_and_close(file_, std::span(kSynthetic).first(2)); });
   EXPECT_THAT(error, HasSubstr("version 3"));
   EXPECT_THAT(error, HasSubstr("up to version 2"));
 }

@@ -12,7 +12,7 @@ test_packages=(
   clang-format git locales
 )
 # To run tools/test --full as well.
-full_packages=(clang-tidy-16)
+full_packages=(clang-tidy-16 clang-16)
 
 is_installed() { dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
 

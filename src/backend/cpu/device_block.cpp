@@ -120,7 +120,7 @@ struct DeviceBlock::Impl {
   void grow(const PackedKey& key, PackedWeight& weight, int copies);
   void make_room(const PackedWeight& keep, std::int64_t bytes);
   void reserve_scratch(std::int64_t bytes_per_thread);
-  int copies(const std::set<PackedKey>& weights) const;
+  int copies(const std::set<PackedKey>& keys) const;
   std::int64_t packed_bytes(const PackedKey& key) const;
   void fill(ft_args& args, const ArgumentKey& key, int copies_wanted);
   template <typename Visit>

@@ -134,7 +134,7 @@ fs::path KernelCache::save_failed_source(const std::string& symbol, std::string_
   std::error_code error;
   fs::create_directories(directory, error);
   try {
-    const fs::path file = directory / (symbol + ".cpp");
+    fs::path file = directory / (symbol + ".cpp");
     base::write_file_atomic(file, source);
     return file;
   } catch (const base::EnvironmentError&) {
