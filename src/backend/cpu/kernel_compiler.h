@@ -49,7 +49,7 @@ struct CompileResult {
 struct CompileOptions {
   int jobs = 0;                           // 0: CPUs, limited by memory
   double timeout_seconds = 120;           // per compiler call
-  int kernels_per_unit = 8;               // candidates per translation unit
+  int kernels_per_unit = 16;              // candidates per translation unit
   std::filesystem::path cache_directory;  // empty: uncached (a temporary directory)
   std::int64_t memory_limit_bytes = 0;  // address space of one compiler process; 0: from the machine's memory
 };
