@@ -47,6 +47,23 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+std::string quote_for_shell(std::string_view word) {
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyz"
+                                          "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789_+-=./,:@%") == std::string_view::npos;
+  if (plain) return std::string(word);
+  std::string quoted = "'";
+  for (const char c : word) {
+    if (c == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
 std::string nearest(std::string_view word, std::span<const std::string_view> candidates) {
   if (word.empty()) return {};
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;

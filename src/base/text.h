@@ -15,6 +15,9 @@ std::string_view trim(std::string_view text);
 /// {""}.
 std::vector<std::string> split(std::string_view text, char separator);
 
+/// `word` as one word of a POSIX shell: itself where that is safe, else in single quotes.
+std::string quote_for_shell(std::string_view word);
+
 /// The candidate that `word` most likely meant: fewest edits (insert, delete, replace, swap of neighbours),
 /// letter case aside, at most a third of the word's length and at least one. Empty when nothing is that near;
 /// the first of equals.

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "cli/command.h"
+#include "cli/interrupt.h"
 #include "cli/mask_arguments.h"
 #include "cli/output.h"
 #include "cli/plan_kernels.h"
@@ -113,8 +114,13 @@ int compile_all(const std::vector<codegen::KernelSource>& kernels, lower::Isa is
   base::note(fmt::format("compiling with {} {}", compiler.path, compiler.version));
   backend::cpu::CompileOptions options;
   options.cache_directory = base::cache_directory();
-  const auto results =
-      backend::cpu::KernelCompiler(std::move(compiler), isa, options).compile(kernels, Progress("compiling"));
+  catch_interrupts();
+  Progress progress("compiling");
+  const auto results = backend::cpu::KernelCompiler(std::move(compiler), isa, options)
+                           .compile(kernels, [&progress](int done, int total) {
+                             stop_if_interrupted();
+                             progress(done, total);
+                           });
   int failed = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].status == backend::cpu::CompileResult::Status::ok) continue;

@@ -15,6 +15,7 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 void read_masks(const std::string& file, std::vector<plan::FusionMask>& masks) {
   std::string content = base::read_file(file);
   if (content.starts_with(kByteOrderMark)) content.erase(0, kByteOrderMark.size());
+  const std::size_t before = masks.size();
   int number = 0;
   for (const std::string& line : base::split(content, '\n')) {
     ++number;
@@ -26,6 +27,7 @@ void read_masks(const std::string& file, std::vector<plan::FusionMask>& masks) {
       throw base::UsageError(fmt::format("{}:{}: {}", file, number, error.what()));
     }
   }
+  if (masks.size() == before) throw base::UsageError(fmt::format("--file {}: no mask in it", file));
 }
 
 }  // namespace

@@ -17,14 +17,6 @@ namespace fusetune::cli {
 
 namespace {
 
-/// `word` as one word of a POSIX shell.
-std::string quoted(const std::string& word) {
-  if (!word.empty() && word.find_first_of(" \t\n'\"\\$&|;<>()*?[]#~`!{}") == std::string::npos) return word;
-  std::string text = "'";
-  for (const char c : word) text += c == '\'' ? "'\\''" : std::string(1, c);
-  return text + "'";
-}
-
 /// CLI11 takes a value "[7-14]" for a list and drops its brackets. A mark before the bracket keeps it from
 /// that.
 constexpr char kShield = '\x01';
@@ -227,6 +219,10 @@ void Options::later(std::string_view name) {
   impl_->later.emplace_back(name);
 }
 
+void Options::footnote(std::string_view text) {
+  impl_->app.footer(fmt::format("{}\n\n{}", impl_->app.get_footer(), text));
+}
+
 void Options::group(std::string_view heading) { impl_->group = heading; }
 
 void Options::parse() {
@@ -275,7 +271,7 @@ std::string Options::command_line(std::span<const std::string_view> names) const
     if (!given(name)) continue;
     text += fmt::format(" {}", name);
     for (const std::string& value : impl_->app.get_option(std::string(name))->results())
-      text += " " + quoted(unshielded(value));
+      text += " " + base::quote_for_shell(unshielded(value));
   }
   return text;
 }

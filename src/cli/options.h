@@ -68,6 +68,8 @@ class Options {
 
   /// An option that a later version brings: refused by name, exit code 2, whatever its value.
   void later(std::string_view name);
+  /// Text at the end of --help.
+  void footnote(std::string_view text);
   /// Heading in --help for the options declared from here on.
   void group(std::string_view heading);
 

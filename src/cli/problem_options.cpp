@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "block/data.h"
 
 namespace fusetune::cli {
@@ -33,6 +34,15 @@ std::string pattern_names() {
   return names;
 }
 
+std::string pattern_table() {
+  std::string text = "Mask patterns, query i, key j, sequence S; query i sees key j when:\n";
+  for (const block::MaskPatternInfo& pattern : block::mask_patterns()) {
+    text += fmt::format("  {}{}{}\n      {}\n", pattern.name, pattern.parameters.empty() ? "" : ":",
+                        pattern.parameters, pattern.visible_when);
+  }
+  return text + "Any of them also takes causal, padding_avg=N, padding_lengths=a/b/..., seed=N.";
+}
+
 }  // namespace
 
 void ProblemOptions::declare(Options& options) {
@@ -48,7 +58,9 @@ void ProblemOptions::declare(Options& options) {
   options.integer("--ffn", ffn_, "N",
                   "inner feed-forward size; default: the preset's, 4 x hidden for own sizes", 1);
   options.integer("--layers", layers_, "N", "layers of the model around the block; default: the preset's", 1);
-  options.text("--mask", mask_, "PATTERN[:key=value,...]", "attention mask: " + pattern_names());
+  options.text("--mask", mask_, "PATTERN[:key=value,...]",
+               "attention mask: " + pattern_names() + "; see below");
+  options.footnote(pattern_table());
   options.integer("--mask-id", mask_id_, "ID", "instead of --mask: 0 causal, 1 strided, 2 fixed", 0, 2);
   options.choice("--dtype", dtype_, {"f32", "f16", "bf16"}, "of tensors and weights");
   options.number("--eps", eps_, "X", "LayerNorm's epsilon; default: the preset's");
@@ -68,6 +80,10 @@ block::Problem ProblemOptions::problem() const {
   if (!weights_.empty() && !std::filesystem::exists(weights_, unreadable) && !unreadable)
     throw base::EnvironmentError(
         fmt::format("cannot read the weights '{}': there is no such file", weights_));
+  if (options_->given("--preset") && options_->given("--hf-model"))
+    throw base::UsageError("--preset and --hf-model both choose the sizes: give one of them");
+  if (options_->given("--layer") && weights_.empty() && hf_model_.empty())
+    throw base::UsageError("--layer goes with --weights or --hf-model");
   const block::Preset& preset = block::find_preset(preset_);
   block::Problem problem;
   problem.heads = preset.heads;
@@ -108,6 +124,7 @@ std::filesystem::path ProblemOptions::weights() const {
   if (!hf_model_.empty()) {
     std::filesystem::path beside = std::filesystem::path(hf_model_) / "model.safetensors";
     if (std::filesystem::exists(beside)) return beside;
+    base::note(fmt::format("note: there is no {}: weights are generated", beside.string()));
   }
   return {};
 }

@@ -34,17 +34,15 @@ struct SearchArguments {
 
   void declare(Options& options) {
     options.text("--strategy", strategy, "NAME", "how candidates are chosen: exhaustive");
-    // Zero and less are refused after parsing, by the search's own check.
-    options.integer("--trials", trials, "N", "stop after N measured candidates; default: no limit",
-                    INT64_MIN);
+    options.integer("--trials", trials, "N", "stop after N measured candidates; default: no limit", 1);
     options.seconds("--time-limit", time_limit,
                     "stop compiling and measuring segments after so long (20, 20s, 5m); the best plans so "
                     "far are then timed; default: no limit");
-    options.integer("--early-stop", early_stop, "N", "stop after N candidates without a better plan",
-                    INT64_MIN);
+    options.integer("--early-stop", early_stop, "N",
+                    "stop after N candidates without a better plan; default: no limit", 1);
     options.integer("--finalists", finalists, "N", "cheapest plans by sum that are timed whole", 1, 13);
     options.integer("--pairs", pairs, "N",
-                    "alternating pairs per finalist; default: 160, down to 40 where a plan takes long", 5,
+                    "alternating pairs per finalist; default: 160, down to 40 where a plan takes long", 20,
                     100000);
     options.text("--db", database, "FILE", "where measurements are kept");
     options.flag("--resume", resume, "go on from what the database has (the default)");
@@ -85,6 +83,7 @@ class Search {
          const measure::SessionOptions& session_options)
       : arguments_(arguments),
         quiet_(options.given("--quiet")),
+        sampling_given_(options.given("--samples") || options.given("--min-time")),
         store_(arguments.database),
         strategy_(search::make_strategy(arguments.strategy,
                                         search::segment_space(session.problem(), session.target()),
@@ -95,8 +94,7 @@ class Search {
     report_.environment_line = describe(session.environment());
     report_.problem_key = session.problem().key();
     report_.fingerprint = session.environment().fingerprint;
-    report_.options =
-        problem_and_device + (options.given("--db") ? " --db '" + arguments.database + "'" : "");
+    report_.options = problem_and_device + options.command_line(std::array<std::string_view, 1>{"--db"});
     static constexpr std::array<std::string_view, 3> kSearch = {"--strategy", "--finalists", "--pairs"};
     report_.search_options = options.command_line(kSearch);
     static constexpr std::array<std::string_view, 5> kGenerate = {"--isa", "--threads", "--cxx",
@@ -150,13 +148,31 @@ class Search {
 
  private:
   int found(const FinalResult& result) {
+    note_reuse();
     const std::string json = result_json(report_, *driver_, &result, "finished");
     store_.finish_run(report_.run, store::RunState::finished, json, result.hash);
     say(describe_result(report_, *driver_, result), json);
     return kDone;
   }
 
+  /// What was measured under other limits and settings counts, which must not be a surprise.
+  void note_reuse() const {
+    const SearchCounts& counts = driver_->counts();
+    if (counts.reused_timeouts > 0) {
+      base::note(
+          fmt::format("note: {} timeout{} of earlier searches counted, whatever their limits were; --fresh "
+                      "measures again",
+                      counts.reused_timeouts, counts.reused_timeouts == 1 ? "" : "s"));
+    }
+    if (counts.reused > 0 && sampling_given_) {
+      base::note(
+          "note: reused measurements keep the --samples and --min-time they were made with; --fresh "
+          "measures again");
+    }
+  }
+
   int nothing(const std::string& why) {
+    note_reuse();
     const std::string json = result_json(report_, *driver_, nullptr, "nothing");
     store_.finish_run(report_.run, store::RunState::failed, json, "");
     say(describe_nothing(report_, *driver_, why), json);
@@ -176,12 +192,13 @@ class Search {
       print(json);
       return;
     }
-    if (!arguments_.json.empty()) base::write_file_atomic(arguments_.json, json);
     print(text);
+    flush_output();  // whatever happens to the file
+    if (!arguments_.json.empty()) base::write_file_atomic(arguments_.json, json);
   }
 
   const SearchArguments& arguments_;
-  bool quiet_;
+  bool quiet_, sampling_given_;
   store::TuningStore store_;
   std::unique_ptr<search::Strategy> strategy_;
   SearchReport report_;

@@ -158,6 +158,7 @@ bool SearchDriver::answer_from_store(Job& job, search::Strategy& strategy) {
   job.retry = store::may_retry(*known);
   if (job.retry) return false;
   ++counts_.reused;
+  counts_.reused_timeouts += known->measurement.outcome == Outcome::timeout;
   tell(*known, job.candidate, strategy);
   return true;
 }

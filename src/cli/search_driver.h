@@ -35,7 +35,8 @@ struct FailedCandidate {
 
 /// What the segment phase did.
 struct SearchCounts {
-  int reused = 0;    // known from the store
+  int reused = 0;  // known from the store
+  int reused_timeouts = 0;
   int measured = 0;  // run now; a noisy candidate that is measured again counts again
   int candidates() const {
     int sum = 0;

@@ -90,14 +90,22 @@ std::string failed_row(const std::string& label, const std::string& why) {
   return fmt::format("  {:<24}{}\n", label, why);
 }
 
-std::string reference_rows(const FinalResult& result) {
+/// The first segment of a plan that has no time.
+std::string missing_time(const SearchDriver& driver, const plan::FusionPlan& plan) {
+  for (const plan::SegmentVariant& variant : plan.variants()) {
+    if (!driver.best()[plan::variant_index(variant)]) return variant.to_string();
+  }
+  return "the whole plan";
+}
+
+std::string reference_rows(const SearchDriver& driver, const FinalResult& result) {
   std::string text;
   for (const search::ReferencePlan& row : std::views::reverse(search::reference_plans())) {
     const std::string label = fmt::format("{} {}", row.name, row.plan.canonical_mask().value);
     const auto found = std::find_if(result.finalists.begin(), result.finalists.end(),
                                     [&](const auto& finalist) { return plan_of(finalist) == row.plan; });
     if (found == result.finalists.end()) {
-      text += failed_row(label, "not timed: a segment of it has no valid kernel");
+      text += failed_row(label, fmt::format("not timed: no time for {}", missing_time(driver, row.plan)));
     } else if (is_ok(*found)) {
       text += time_row(label, result, *found);
     } else {
@@ -278,7 +286,7 @@ std::string describe_result(const SearchReport& report, const SearchDriver& driv
   if (plan.hand_written()) text += "  * hand-written attention\n";
   if (report.verbose) text += schedule_lines(winner);
   text += fmt::format("\n  {:<24}{:>12}{:>24}{:>14}\n", "", "time", "95 % interval", "vs unfused");
-  text += time_row("best", result, winner) + ties(result) + reference_rows(result);
+  text += time_row("best", result, winner) + ties(result) + reference_rows(driver, result);
   return text + whole_over_sum_line(result) + next_commands(report, result);
 }
 

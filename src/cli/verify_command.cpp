@@ -73,15 +73,20 @@ class Findings {
   void add(const std::string& what, const std::string& schedule, const measure::CheckResult& check,
            const std::string& repeat) {
     const bool ok = check.outcome == measure::Outcome::ok;
-    const double norm = largest(check, &measure::TensorCheck::norm_error);
-    const double worst = largest(check, &measure::TensorCheck::worst_error);
+    report::Cell norm, worst;  // empty for what did not run
+    std::string errors;
+    if (!check.tensors.empty()) {
+      norm = largest(check, &measure::TensorCheck::norm_error);
+      worst = largest(check, &measure::TensorCheck::worst_error);
+      errors = fmt::format("norm {:.2e}  worst {:.2e}  ", std::get<double>(norm), std::get<double>(worst));
+    }
     failed_ += !ok;
     ++count_;
     rows_.add({what, schedule, std::string(measure::name(check.outcome)), norm, worst, check.message,
                ok ? report::Cell() : report::Cell(repeat)});
     if (quiet_) return;
-    std::string text = fmt::format("{:<14} {:<10} norm {:.2e}  worst {:.2e}  {}\n",
-                                   measure::name(check.outcome), what, norm, worst, schedule);
+    std::string text =
+        fmt::format("{:<14} {:<10} {}{}\n", measure::name(check.outcome), what, errors, schedule);
     if (!ok) text += explanation(check) + "      repeat: " + repeat + "\n";
     print(text);
     flush_output();

@@ -113,7 +113,9 @@ class Comparison {
 
   TensorCheck finish(const Bounds& limits) {
     check_.tensor = block::name(tensor_);
-    check_.norm_error = error_squares_ == 0 ? 0 : std::sqrt(error_squares_ / want_squares_);
+    check_.norm_error = error_squares_ > 0 ? std::sqrt(error_squares_ / want_squares_) : 0;
+    // Nothing finite to compare: that must not look like no error.
+    if (check_.not_finite > 0 && want_squares_ == 0) check_.norm_error = kInfinity;
     check_.worst_error = std::max(worst_, 0.0);
     if (worst_at_ >= 0) {
       const std::size_t at = static_cast<std::size_t>(worst_at_);
@@ -131,7 +133,6 @@ class Comparison {
  private:
   void element(std::size_t at, double scale, bool exactly_zero) {
     const double got = got_[at], want = want_[at];
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
     if (!std::isfinite(got) || !std::isfinite(want)) {
       if (got == want) return;
       ++check_.not_finite;
@@ -154,6 +155,8 @@ class Comparison {
     worst_ = error;
     worst_at_ = static_cast<std::int64_t>(at);
   }
+
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
   const block::Problem& problem_;
   Tensor tensor_;

@@ -60,8 +60,8 @@ void require_sensible(const block::Problem& problem, const SessionOptions& optio
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text;
-  for (const std::int64_t size : shape) text.append(text.empty() ? "[" : ",").append(std::to_string(size));
-  return text + "]";
+  for (const std::int64_t size : shape) text.append(text.empty() ? "" : ",").append(std::to_string(size));
+  return "[" + text + "]";
 }
 
 std::vector<float> read_input(const std::filesystem::path& file, const block::Problem& problem) {

@@ -108,6 +108,9 @@ Connection::Connection(Connection&&) noexcept = default;
 Connection& Connection::operator=(Connection&&) noexcept = default;
 
 void Connection::open(const StoreOptions& options) {
+  // SQLite would take these for a database that vanishes when it is closed.
+  if (path_.empty() || path_ == ":memory:")
+    throw base::UsageError("--db '" + path_.string() + "': expected the name of a file");
   std::error_code ignored;
   const bool exists = std::filesystem::exists(path_, ignored);
   if (std::filesystem::is_directory(path_, ignored)) throw refusal(path_, "this is a directory, not a file");
@@ -124,7 +127,10 @@ void Connection::open(const StoreOptions& options) {
   if (access(directory.c_str(), W_OK) != 0 || (exists && access(path_.c_str(), W_OK) != 0)) {
     throw refusal(path_, std::string(std::strerror(errno)) + "; " + advice(SQLITE_READONLY, path_));
   }
-  if (exists && std::filesystem::file_size(path_, ignored) > 0) {
+  const bool empty = exists && std::filesystem::file_size(path_, ignored) == 0;
+  if (empty && options.access == Access::existing)
+    throw refusal(path_, "the file is empty; `fusetune search` makes a database of it, --db names another");
+  if (exists && !empty) {
     std::ifstream file(path_, std::ios::binary);
     std::string header(kHeaderBytes, '\0');
     file.read(header.data(), static_cast<std::streamsize>(header.size()));

@@ -24,6 +24,14 @@ TEST(Split, KeepsEmptyFields) {
   EXPECT_THAT(split("a b", ','), ElementsAre("a b"));
 }
 
+TEST(QuoteForShell, LeavesPlainWordsAndProtectsTheOthers) {
+  EXPECT_EQ(quote_for_shell("a/b-1.db"), "a/b-1.db");
+  EXPECT_EQ(quote_for_shell(""), "''");
+  EXPECT_EQ(quote_for_shell("a b"), "'a b'");
+  EXPECT_EQ(quote_for_shell("[7-14]"), "'[7-14]'");
+  EXPECT_EQ(quote_for_shell("a'b"), "'a'\\''b'");
+}
+
 TEST(Nearest, FindsSlipsOfTheFingers) {
   constexpr std::array<std::string_view, 5> kCommands = {"search", "generate", "bench", "db", "translate"};
   EXPECT_EQ(nearest("serach", kCommands), "search");

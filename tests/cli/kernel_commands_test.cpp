@@ -94,6 +94,23 @@ TEST(Verify, SixteenBitFloatsAreRefusedByName) {
   EXPECT_THAT(run.err, HasSubstr("f16"));
 }
 
+TEST(Verify, WhatDidNotRunHasNoErrors) {
+  const Outcome run = fusetune({"verify", "--variant", "[0]", "--batch", "1", "--seq", "8", "--heads", "1",
+                                "--head-size", "8", "--run-timeout", "1e-9", "--json"});
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("\"norm_error\":null")) << run.out;
+}
+
+TEST(RunCommand, SaysThatWeightsAreGenerated) {
+  base::TemporaryDirectory directory;
+  base::write_file_atomic(directory.path() / "config.json",
+                          R"({"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32,
+                              "num_hidden_layers": 1, "layer_norm_eps": 1e-12, "hidden_act": "gelu"})");
+  const Outcome run = fusetune({"run", "0", "--hf-model", directory.path().string(), "--seq", "4"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("model.safetensors: weights are generated"));
+}
+
 TEST(RunCommand, WritesOutputAndTheDataItUsed) {
   const base::TemporaryDirectory directory;
   const Outcome run =
@@ -128,7 +145,7 @@ TEST(RunCommand, SavedInputReproducesTheOutput) {
 }
 
 TEST(Bench, FirstPlanIsTheBaseline) {
-  const Outcome run = on_small_block({"bench", "10922", "48996", "--pairs", "10", "--json"});
+  const Outcome run = on_small_block({"bench", "10922", "48996", "--pairs", "20", "--json"});
   ASSERT_THAT(run.exit_code, testing::AnyOf(0, 1)) << run.err;
   const auto rows = nlohmann::json::parse(run.out);
   ASSERT_EQ(rows.size(), 2u);

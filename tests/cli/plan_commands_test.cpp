@@ -56,6 +56,8 @@ TEST(Translate, BadLinesAreNamed) {
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("file.txt:3: '12 13'"));
   EXPECT_EQ(fusetune({"translate", "--file", "/no/such/file"}).exit_code, 3);
+  const FileOf empty("# no mask\n");
+  EXPECT_THAT(fusetune({"translate", "--file", empty.path()}).err, HasSubstr("no mask in it"));
 }
 
 TEST(Translate, Json) {

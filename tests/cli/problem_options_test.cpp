@@ -46,6 +46,17 @@ TEST(ProblemOptions, MaskAndMaskIdExcludeEachOther) {
   EXPECT_EQ(verify({"--mask-id", "3"}).exit_code, 2);
 }
 
+TEST(ProblemOptions, WhatWouldHaveNoEffectIsRefused) {
+  EXPECT_THAT(verify({"--preset", "bert-base", "--hf-model", "."}).err, HasSubstr("--hf-model"));
+  EXPECT_THAT(verify({"--layer", "5"}).err, HasSubstr("goes with --weights"));
+}
+
+TEST(ProblemOptions, HelpListsMaskPatternsWithTheirParameters) {
+  const std::string help = fusetune({"verify", "--help"}).out;
+  EXPECT_THAT(help, HasSubstr("sliding:window=32\n      abs(i-j) <= window"));
+  EXPECT_THAT(help, HasSubstr("padding_avg=N"));
+}
+
 TEST(ProblemOptions, NumbersThatAreNone) {
   for (const char* eps : {"nan", "inf", "-1e-5", "1,5", "1e-5x", "+1"})
     EXPECT_EQ(verify({"--eps", eps}).exit_code, 2) << eps;
@@ -55,7 +66,8 @@ TEST(ProblemOptions, NumbersThatAreNone) {
     EXPECT_EQ(verify({"--run-timeout", timeout}).exit_code, 2) << timeout;
   EXPECT_THAT(verify({"--run-timeout", "5 parsecs"}).err, HasSubstr("such as 20, 20s"));
   EXPECT_EQ(verify({"--samples", "0"}).exit_code, 2);
-  EXPECT_EQ(fusetune({"bench", "0", "--pairs", "0"}).exit_code, 2);
+  for (const char* pairs : {"0", "19"})  // too few for any interval
+    EXPECT_EQ(fusetune({"bench", "0", "--pairs", pairs}).exit_code, 2);
 }
 
 TEST(ProblemOptions, FilesThatAreNotThere) {

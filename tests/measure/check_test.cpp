@@ -98,6 +98,12 @@ TEST_F(CheckTest, NanNeverPasses) {
   }
 }
 
+TEST_F(CheckTest, NothingFiniteIsNotNoError) {
+  const TensorCheck check = compare(Tensor::output, std::vector<float>(right(Tensor::output).size(), kNan));
+  EXPECT_FALSE(check.passed);
+  EXPECT_TRUE(std::isinf(check.norm_error));
+}
+
 TEST_F(CheckTest, MaskedScoresAreMinusInfinityExactly) {
   use("causal");
   const std::size_t masked = 1;  // query 0, key 1

@@ -115,6 +115,23 @@ TEST_F(SearchProgram, StopsAfterTrialsAndContinues) {
   EXPECT_EQ(second["search"]["measured"], 10);
 }
 
+// The report is not lost with a file that cannot be written, and its commands can be pasted.
+TEST_F(SearchProgram, ReportsWhateverTheNamesOfItsFiles) {
+  const cli_test::Outcome run = search(" --db \"a'b.db\" --trials 30 --json=/no/such/result.json");
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_THAT(run.err, HasSubstr("/no/such/result.json"));
+  EXPECT_THAT(run.out, HasSubstr("best plan"));
+  EXPECT_THAT(run.out, HasSubstr(R"(--db 'a'\''b.db')"));
+}
+
+TEST_F(SearchProgram, LimitsOfEarlierMeasurementsAreNoted) {
+  const cli_test::Outcome short_limit = search(" --db limits.db --trials 20 --run-timeout 1e-9");
+  EXPECT_EQ(short_limit.exit_code, 1) << short_limit.out;
+  const cli_test::Outcome again = search(" --db limits.db --trials 1");
+  EXPECT_THAT(again.err, HasSubstr("timeouts of earlier searches"));
+  EXPECT_THAT(again.err, HasSubstr("--samples and --min-time"));
+}
+
 TEST_F(SearchProgram, TooFewTrialsForAPlanIsAnAnswerWithAReason) {
   const cli_test::Outcome run = search(" --db few.db --trials 3");
   EXPECT_EQ(run.exit_code, 1);

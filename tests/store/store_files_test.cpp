@@ -55,6 +55,19 @@ TEST_F(StoreTest, MissingFileIsNamed) {
   EXPECT_THAT(environment_error([&] { TuningStore(directory_.path()); }), HasSubstr("directory"));
 }
 
+// SQLite would take both names for a database that vanishes when it is closed.
+TEST_F(StoreTest, NamesThatAreNoFileAreRefused) {
+  EXPECT_THROW(TuningStore(""), base::UsageError);
+  EXPECT_THROW(TuningStore(":memory:"), base::UsageError);
+}
+
+TEST_F(StoreTest, LookingAtAnEmptyFileLeavesItEmpty) {
+  std::ofstream{file_};
+  EXPECT_THAT(environment_error([&] { TuningStore(file_, StoreOptions{.access = Access::existing}); }),
+              HasSubstr("empty"));
+  EXPECT_EQ(std::filesystem::file_size(file_), 0u);
+}
+
 TEST_F(StoreTest, ForeignFilesAreRefusedAndUntouched) {
   const std::string text(5000, 'x');
   std::ofstream(file_) << text;

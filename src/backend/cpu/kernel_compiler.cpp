@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/number.h"
 #include "base/subprocess.h"
 #include "base/text.h"
 
@@ -31,21 +32,11 @@ constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 // Bumped when what a key covers, or the cache's form, changes.
 constexpr std::string_view kCacheFormat = "cpu-kernel-1";
 
-std::string quote_for_shell(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of(
-                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                          "0123456789_+-=./,:@") == std::string::npos;
-  if (plain) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string join_command(const std::vector<std::string>& argv) {
   std::string line;
   for (const std::string& word : argv) {
     if (!line.empty()) line += ' ';
-    line += quote_for_shell(word);
+    line += base::quote_for_shell(word);
   }
   return line;
 }
@@ -77,8 +68,7 @@ Status status_of(const base::ProcessResult& process) {
 
 std::string describe_end(const base::ProcessResult& process, const CompileOptions& options) {
   if (process.timed_out) {
-    return "did not end within " + std::to_string(static_cast<long>(options.timeout_seconds)) +
-           " s (--compile-timeout)";
+    return "did not end within " + base::format_shortest(options.timeout_seconds) + " s (--compile-timeout)";
   }
   if (process.signal != 0) return "was ended by signal " + std::to_string(process.signal);
   return "failed with exit code " + std::to_string(process.exit_code);
@@ -404,7 +394,8 @@ void CompileBatch::fail(std::size_t index, const base::ProcessResult& process, c
   std::vector<std::string> repeat = command;
   repeat.back() = "/dev/null";  // the object file
   result.log +=
-      "repeat with: " + replace_all(join_command(repeat), source.string(), quote_for_shell(place)) + "\n";
+      "repeat with: " + replace_all(join_command(repeat), source.string(), base::quote_for_shell(place)) +
+      "\n";
   result.log += replace_all(process.output, source.string(), place);
   finish(index, std::move(result));
 }
