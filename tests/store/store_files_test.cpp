@@ -62,7 +62,7 @@ TEST_F(StoreTest, NamesThatAreNoFileAreRefused) {
 }
 
 TEST_F(StoreTest, LookingAtAnEmptyFileLeavesItEmpty) {
-  std::ofstream{file_};
+  base::write_file_atomic(file_, "");
   EXPECT_THAT(environment_error([&] { TuningStore(file_, StoreOptions{.access = Access::existing}); }),
               HasSubstr("empty"));
   EXPECT_EQ(std::filesystem::file_size(file_), 0u);
