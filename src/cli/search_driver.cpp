@@ -344,11 +344,16 @@ std::vector<SearchDriver::Entry> SearchDriver::entries_of(
   return entries;
 }
 
+/// How often all entries can be timed within kSecondsOfPairs, where one time takes `samples` of each.
+int SearchDriver::times_that_fit(const std::vector<Entry>& entries, double samples, int least, int most) {
+  double seconds = 0;
+  for (const Entry& entry : entries) seconds += samples * entry.record.plan.sum_us * 1e-6;
+  return static_cast<int>(std::clamp<double>(kSecondsOfPairs / seconds, least, most));
+}
+
 int SearchDriver::pairs_for(const std::vector<Entry>& entries) const {
   if (settings_.pairs > 0) return settings_.pairs;
-  double seconds = 0;  // of one pair for each
-  for (const Entry& entry : entries) seconds += kSamplesPerPair * entry.record.plan.sum_us * 1e-6;
-  return static_cast<int>(std::clamp<double>(kSecondsOfPairs / seconds, kLeastPairs, kMostPairs));
+  return times_that_fit(entries, kSamplesPerPair, kLeastPairs, kMostPairs);
 }
 
 std::string SearchDriver::finalists_hash(const std::vector<Entry>& entries, int pairs) const {
@@ -434,10 +439,7 @@ std::vector<SearchDriver::Entry> SearchDriver::compare(std::vector<Entry> entrie
 /// Whole against the sum of its segments, beside each other: times taken minutes apart differ by more than
 /// what is asked here. The answer is complete without it, so that an interrupt only ends it.
 void SearchDriver::compare_with_parts(std::vector<Entry>& entries) {
-  double seconds = 0;  // of one round for each
-  for (const Entry& entry : entries) seconds += 2 * entry.record.plan.sum_us * 1e-6;
-  const auto rounds =
-      static_cast<int>(std::clamp<double>(kSecondsOfPairs / seconds, kLeastRounds, kRoundsWithParts));
+  const int rounds = times_that_fit(entries, 2, kLeastRounds, kRoundsWithParts);
   try {
     for (Entry& entry : entries) {
       if (!is_ok(entry)) continue;

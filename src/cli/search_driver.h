@@ -103,6 +103,7 @@ class SearchDriver {
                                 const codegen::KernelSource& source) const;
 
   std::vector<Entry> entries_of(const std::vector<search::Finalist>& finalists) const;
+  static int times_that_fit(const std::vector<Entry>& entries, double samples, int least, int most);
   int pairs_for(const std::vector<Entry>& entries) const;
   std::string finalists_hash(const std::vector<Entry>& entries, int pairs) const;
   void compile_entries(std::vector<Entry>& entries);
