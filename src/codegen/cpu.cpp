@@ -9,10 +9,10 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/number.h"
 #include "block/operators.h"
 #include "codegen/code_writer.h"
 #include "codegen/kernel_source.h"
+#include "codegen/kernel_text.h"
 #include "lower/program.h"
 
 namespace fusetune::codegen {
@@ -33,13 +33,6 @@ std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-/// A float literal with all its digits: "1e-12f", "0.125f".
-std::string float_literal(double value) {
-  std::string text = base::format_shortest(value);
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  return text + "f";
-}
-
 /// An operand in generated code: where row 0 of the current row block is, and the distance of its rows.
 struct Operand {
   std::string data;
@@ -49,8 +42,9 @@ struct Operand {
 
 class CpuKernel {
  public:
-  CpuKernel(const lower::SegmentProgram& program, const block::Problem& problem, int lanes)
-      : program_(program), problem_(problem), schedule_(program.schedule), lanes_(lanes) {}
+  CpuKernel(const lower::SegmentProgram& program, const lower::Schedule& schedule,
+            const block::Problem& problem, int lanes)
+      : program_(program), problem_(problem), schedule_(schedule), lanes_(lanes) {}
 
   KernelSource generate();
 
@@ -137,13 +131,6 @@ std::string CpuKernel::scratch(const std::string& name, std::int64_t floats) {
   scratch_used_ += round_up(floats, 16) + 16;
   scratch_floats_ = std::max(scratch_floats_, scratch_used_);
   return name;
-}
-
-std::string operator_list(int first, int last) {
-  std::string text;
-  for (int op = first; op <= last; ++op)
-    text += fmt::format("{}{} {}", op > first ? ", " : "", op, block::name(static_cast<Operator>(op)));
-  return text;
 }
 
 // ------------------------------------------------------------------------------------------- columns
@@ -575,9 +562,7 @@ std::string CpuKernel::header_comment() const {
   const auto& v = program_.variant;
   std::string text = fmt::format("// Segment {} of an encoder block: operators {}.\n", v.to_string(),
                                  operator_list(v.segment.first, v.segment.last));
-  text += fmt::format("// Problem: S={} H={} W={} F={} dtype={} eps={} gelu={}; any batch, any mask.\n",
-                      problem_.seq, problem_.heads, problem_.head_size, problem_.ffn, name(problem_.dtype),
-                      base::format_shortest(problem_.eps), name(problem_.gelu));
+  text += problem_line(problem_);
   text += fmt::format("// Schedule: {}\n//\n", schedule_.to_string());
   for (std::size_t i = 0; i < program_.phases.size(); ++i) {
     const Phase& phase = program_.phases[i];
@@ -661,7 +646,7 @@ KernelSource CpuKernel::generate() {
 KernelSource generate_cpu(const plan::SegmentVariant& variant, const lower::Schedule& schedule,
                           const block::Problem& problem, const lower::CpuTarget& target) {
   const lower::SegmentProgram program = lower::lower_segment(variant, schedule, problem, target);
-  return CpuKernel(program, problem, lower::vector_lanes(target.isa)).generate();
+  return CpuKernel(program, schedule, problem, lower::vector_lanes(target.isa)).generate();
 }
 
 }  // namespace fusetune::codegen

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "lower/gpu_schedule.h"
 #include "lower/program.h"
 
 namespace fusetune::lower {
@@ -11,5 +12,12 @@ namespace fusetune::lower {
 std::vector<Phase> phases_of(const plan::SegmentVariant& variant, const Schedule& schedule);
 /// The first hand-off (barrier, fused, pipeline) that gives the same phases as the schedule's.
 HandOff simplest_hand_off(const plan::SegmentVariant& variant, const Schedule& schedule);
+
+/// The same for a GPU.
+std::vector<Phase> phases_of(const plan::SegmentVariant& variant, GpuHandOff hand_off);
+GpuHandOff simplest_hand_off(const plan::SegmentVariant& variant, GpuHandOff hand_off);
+
+/// The program of phases: what is alive where.
+SegmentProgram make_program(const plan::SegmentVariant& variant, std::vector<Phase> phases);
 
 }  // namespace fusetune::lower

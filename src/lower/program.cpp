@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "block/operators.h"
+#include "lower/gpu_schedule.h"
 #include "lower/phases.h"
 
 namespace fusetune::lower {
@@ -97,7 +99,66 @@ std::vector<Phase> lone_gemms_by_columns(std::vector<Phase> phases) {
   return phases;
 }
 
+/// GPU, operators [first, last] of 6..14: products with element-wise work in their loads (6, and 11 where it
+/// comes first) and stores; with `norm` also the LayerNorm behind them, where it is in the segment.
+void append_gpu_rows(std::vector<Phase>& phases, int first, int last, bool norm) {
+  for (int op = first; op <= last;) {
+    const bool loads = (op == 6 || op == 11) && op < last;
+    const int product = loads ? op + 1 : op;
+    int end = product;
+    if (is_gemm(product) || op == 8 || op == 13) end = std::min(product + 1, last);
+    const bool through_norm = norm && (product == 7 || product == 12) && last >= product + 2;
+    if (through_norm) end = product + 2;
+    phases.push_back({is_gemm(product) && !through_norm ? PhaseKind::columns : PhaseKind::rows, op, end});
+    op = end + 1;
+  }
+}
+
+std::vector<Phase> gpu_fused_phases(const plan::Segment& segment, bool norm) {
+  std::vector<Phase> phases;
+  const bool merge_on_load = segment.first == 6 && segment.last > 6;
+  if (segment.first <= 6 && !merge_on_load)
+    append_heads(phases, segment.first, std::min(segment.last, 6), false);
+  if (segment.last >= 7)
+    append_gpu_rows(phases, merge_on_load ? 6 : std::max(segment.first, 7), segment.last, norm);
+  return phases;
+}
+
+/// A row pipeline of one product and nothing but element-wise work around it is better off as tiles.
+std::vector<Phase> gpu_pipeline_phases(const plan::Segment& segment) {
+  std::vector<Phase> phases = pipeline_phases(segment, Schedule{});
+  Phase& rows = phases.back();
+  if (rows.kind != PhaseKind::rows) return phases;
+  std::vector<Phase> tiles;
+  append_gpu_rows(tiles, rows.first, rows.last, false);
+  if (tiles.size() == 1) rows = tiles.front();
+  return phases;
+}
+
 }  // namespace
+
+std::vector<Phase> phases_of(const plan::SegmentVariant& variant, GpuHandOff hand_off) {
+  switch (hand_off) {
+    case GpuHandOff::barrier:
+      return barrier_phases(variant);
+    case GpuHandOff::fused:
+      return gpu_fused_phases(variant.segment, false);
+    case GpuHandOff::norm:
+      return gpu_fused_phases(variant.segment, true);
+    case GpuHandOff::pipeline:
+      return gpu_pipeline_phases(variant.segment);
+  }
+  throw base::InternalError("hand-off out of range");
+}
+
+GpuHandOff simplest_hand_off(const plan::SegmentVariant& variant, GpuHandOff hand_off) {
+  const std::vector<Phase> phases = phases_of(variant, hand_off);
+  for (const GpuHandOff simpler : {GpuHandOff::barrier, GpuHandOff::fused, GpuHandOff::norm}) {
+    if (hand_off <= simpler) break;
+    if (same(phases, phases_of(variant, simpler))) return simpler;
+  }
+  return hand_off;
+}
 
 std::vector<Phase> phases_of(const plan::SegmentVariant& variant, const Schedule& schedule) {
   switch (schedule.hand_off) {
@@ -120,6 +181,16 @@ HandOff simplest_hand_off(const plan::SegmentVariant& variant, const Schedule& s
     if (same(phases, phases_of(variant, other))) return simpler;
   }
   return schedule.hand_off;
+}
+
+SegmentProgram make_program(const plan::SegmentVariant& variant, std::vector<Phase> phases) {
+  SegmentProgram program{variant, std::move(phases), {}};
+  for (int t = 0; t < block::kTensorCount; ++t) {
+    const auto tensor = static_cast<block::Tensor>(t);
+    if (block::is_live_in(tensor, variant.segment.first, variant.segment.last))
+      program.live_in.push_back(tensor);
+  }
+  return program;
 }
 
 std::string_view name(PhaseKind kind) { return kPhaseNames[static_cast<std::size_t>(kind)]; }
@@ -153,13 +224,15 @@ SegmentProgram lower_segment(const plan::SegmentVariant& variant, const Schedule
   if (const std::string reason = refuse(schedule, variant, problem, target); !reason.empty())
     throw base::UsageError(
         fmt::format("segment {} with schedule '{}': {}", variant.to_string(), schedule.to_string(), reason));
-  SegmentProgram program{variant, schedule, phases_of(variant, schedule), {}};
-  for (int t = 0; t < block::kTensorCount; ++t) {
-    const auto tensor = static_cast<block::Tensor>(t);
-    if (block::is_live_in(tensor, variant.segment.first, variant.segment.last))
-      program.live_in.push_back(tensor);
-  }
-  return program;
+  return make_program(variant, phases_of(variant, schedule));
+}
+
+SegmentProgram lower_segment(const plan::SegmentVariant& variant, const GpuSchedule& schedule,
+                             const block::Problem& problem, const GpuTarget& target) {
+  if (const std::string reason = refuse(schedule, variant, problem, target); !reason.empty())
+    throw base::UsageError(
+        fmt::format("segment {} with schedule '{}': {}", variant.to_string(), schedule.to_string(), reason));
+  return make_program(variant, phases_of(variant, schedule.hand_off));
 }
 
 namespace {

@@ -1,4 +1,4 @@
-// SegmentProgram: a segment variant under a schedule, as phases of fused operators. Target-neutral.
+// SegmentProgram: a segment variant under a schedule, as phases of fused operators: the same for every target.
 //
 //   phase 1            barrier   phase 2                      barrier   phase 3
 //   columns [0-1]         |      heads [2-6]                     |      rows [7-14]
@@ -41,7 +41,6 @@ enum class Placement : std::uint8_t {
 
 struct SegmentProgram {
   plan::SegmentVariant variant;
-  Schedule schedule;
   std::vector<Phase> phases;
   std::vector<block::Tensor> live_in;
 

@@ -1,0 +1,432 @@
+#include "lower/gpu_schedule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "base/number.h"
+#include "base/text.h"
+#include "lower/phases.h"
+
+namespace fusetune::lower {
+namespace {
+
+constexpr std::array<std::string_view, 4> kHandOffs{"barrier", "fused", "norm", "pipeline"};
+constexpr std::array<std::string_view, 2> kSyncs{"grid", "rows"};
+constexpr std::int64_t kKeyTile = 64;  // keys of a tile in kernels/cuda/attention.h: the mask's
+
+std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+std::int64_t ceil_div(std::int64_t n, std::int64_t d) { return (n + d - 1) / d; }
+
+int element_bytes(block::Dtype dtype) { return dtype == block::Dtype::f32 ? 4 : 2; }
+/// Elements that pad a row of a tile in shared memory: 16 bytes.
+int pad(block::Dtype dtype) { return 16 / element_bytes(dtype); }
+
+bool multiplies_heads(const Phase& phase) {
+  return phase.kind == PhaseKind::heads && (phase.contains(2) || phase.contains(5));
+}
+bool is_online(const Phase& phase, bool hand_written) {
+  return hand_written && phase.kind == PhaseKind::heads && phase.contains(2) && phase.contains(5);
+}
+
+template <class Names>
+int parse_name(std::string_view key, std::string_view value, const Names& names) {
+  const auto at = std::find(names.begin(), names.end(), value);
+  if (at == names.end())
+    throw base::UsageError(fmt::format("schedule {} '{}': expected {}", key, value, fmt::join(names, ", ")));
+  return static_cast<int>(at - names.begin());
+}
+
+int parse_count(std::string_view key, std::string_view value) {
+  const auto number = base::parse_int(value);
+  if (!number || *number < 1 || *number > 1'000'000)
+    throw base::UsageError(
+        fmt::format("schedule field '{}': expected a whole number from 1 on, got '{}'", key, value));
+  return static_cast<int>(*number);
+}
+
+void set_field(GpuSchedule& schedule, std::string_view key, std::string_view value) {
+  if (key == "handoff") {
+    schedule.hand_off = static_cast<GpuHandOff>(parse_name(key, value, kHandOffs));
+  } else if (key == "sync") {
+    schedule.sync = static_cast<GpuSync>(parse_name(key, value, kSyncs));
+  } else if (key == "tile") {
+    const auto parts = base::split(value, 'x');
+    if (parts.size() != 3)
+      throw base::UsageError(fmt::format("schedule tile '{}': expected ROWSxCOLUMNSxDEPTH", value));
+    schedule.tile_rows = parse_count(key, parts[0]);
+    schedule.tile_columns = parse_count(key, parts[1]);
+    schedule.tile_depth = parse_count(key, parts[2]);
+  } else {
+    constexpr std::array<std::pair<std::string_view, int GpuSchedule::*>, 6> counts{{
+        {"warps", &GpuSchedule::warps},
+        {"stages", &GpuSchedule::stages},
+        {"split", &GpuSchedule::split_k},
+        {"query", &GpuSchedule::query_rows},
+        {"rows", &GpuSchedule::row_block},
+        {"ffn", &GpuSchedule::ffn_chunk},
+    }};
+    const auto at =
+        std::find_if(counts.begin(), counts.end(), [&](const auto& count) { return count.first == key; });
+    if (at == counts.end())
+      throw base::UsageError(
+          fmt::format("schedule field '{}' is unknown: expected handoff, sync, warps, tile, stages, split, "
+                      "query, rows or ffn",
+                      key));
+    schedule.*(at->second) = parse_count(key, value);
+  }
+}
+
+}  // namespace
+
+std::string_view name(GpuHandOff hand_off) { return kHandOffs[static_cast<std::size_t>(hand_off)]; }
+std::string_view name(GpuSync sync) { return kSyncs[static_cast<std::size_t>(sync)]; }
+
+std::string GpuSchedule::to_string() const {
+  return fmt::format("handoff={} sync={} warps={} tile={}x{}x{} stages={} split={} query={} rows={} ffn={}",
+                     name(hand_off), name(sync), warps, tile_rows, tile_columns, tile_depth, stages, split_k,
+                     query_rows, row_block, ffn_chunk);
+}
+
+GpuSchedule GpuSchedule::parse(std::string_view text) {
+  GpuSchedule schedule;
+  for (const auto& field : base::split(text, ' ')) {
+    if (field.empty()) continue;
+    const auto equals = field.find('=');
+    if (equals == std::string_view::npos)
+      throw base::UsageError(fmt::format("schedule '{}': expected key=value fields, got '{}'", text, field));
+    set_field(schedule, std::string_view(field).substr(0, equals),
+              std::string_view(field).substr(equals + 1));
+  }
+  return schedule;
+}
+
+int gemm_warp_rows(int tile_rows, int tile_columns, int warps) {
+  int best = 0, best_sides = 0;
+  for (int rows = 1; rows <= warps; ++rows) {
+    if (warps % rows != 0 || tile_rows % (16 * rows) != 0 || tile_columns % (16 * (warps / rows)) != 0)
+      continue;
+    // What a warp reads from shared memory per step is proportional to the sum of its tile's sides.
+    const int sides = tile_rows / rows + tile_columns / (warps / rows);
+    if (best == 0 || sides < best_sides) {
+      best = rows;
+      best_sides = sides;
+    }
+  }
+  return best;
+}
+
+// ------------------------------------------------------------------------------------------ shared memory
+
+std::int64_t gemm_memory(const GpuSchedule& s, block::Dtype dtype) {
+  const std::int64_t stage = std::int64_t{s.tile_rows} * (s.tile_depth + pad(dtype)) +
+                             std::int64_t{s.tile_depth} * (s.tile_columns + pad(dtype));
+  return s.stages * stage * element_bytes(dtype);
+}
+
+GpuHeadMemory head_memory(const Phase& phase, bool hand_written, const GpuSchedule& s,
+                          const block::Problem& problem, const GpuTarget& target) {
+  GpuHeadMemory memory;
+  if (!multiplies_heads(phase)) return memory;
+  const std::int64_t across = std::max(1, s.warps / (s.query_rows / 16));
+  const std::int64_t values = round_up(ceil_div(problem.head_size, across), 16) * across;
+  const std::int64_t ld = std::max(round_up(problem.head_size, 16), values) + pad(problem.dtype);
+  const bool online = is_online(phase, hand_written);
+  memory.tiles = (s.query_rows + (online ? 4 : 2) * kKeyTile) * ld * element_bytes(problem.dtype);
+  if (!online && phase.last > 2) memory.scores = s.query_rows * (round_up(problem.seq, kKeyTile) + 8) * 4;
+  memory.scores_on_chip = memory.tiles + memory.scores <= target.shared_bytes;
+  return memory;
+}
+
+bool is_row_pipeline(const Phase& phase) {
+  return phase.kind == PhaseKind::rows && (phase.contains(7) || phase.contains(10) || phase.contains(12));
+}
+
+GpuRowMemory row_memory(const Phase& phase, const GpuSchedule& s, const block::Problem& problem) {
+  GpuRowMemory memory;
+  if (!is_row_pipeline(phase)) return memory;
+  const std::int64_t rows = s.row_block, size = element_bytes(problem.dtype), padding = pad(problem.dtype);
+  const std::int64_t hidden = round_up(problem.hidden(), s.tile_columns);
+  const std::int64_t chunk = std::min<std::int64_t>(s.ffn_chunk, problem.ffn);
+  if (phase.first <= 10) memory.block = rows * (hidden + padding) * size;
+  if ((phase.contains(7) && phase.last >= 9) || phase.contains(12)) memory.sums = rows * (hidden + 8) * 4;
+  if (phase.contains(12)) memory.activations = rows * (round_up(chunk, s.tile_columns) + padding) * size;
+  memory.stages = std::int64_t{s.stages} * s.tile_depth * (s.tile_columns + padding) * size;
+  return memory;
+}
+
+std::int64_t shared_memory(const SegmentProgram& program, const GpuSchedule& schedule,
+                           const block::Problem& problem, const GpuTarget& target) {
+  std::int64_t most = 16;  // a word for hand-overs
+  for (const Phase& phase : program.phases) {
+    std::int64_t bytes = 0;
+    if (phase.kind == PhaseKind::columns) bytes = gemm_memory(schedule, problem.dtype);
+    if (phase.kind == PhaseKind::heads)
+      bytes = head_memory(phase, program.variant.hand_written, schedule, problem, target).total();
+    if (phase.kind == PhaseKind::rows) bytes = row_memory(phase, schedule, problem).total();
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
+// ------------------------------------------------------------------------------------------ schedule space
+
+namespace {
+
+/// What a variant's phases make of a schedule's fields.
+struct Uses {
+  bool tiles = false, heads = false, rows = false, ffn = false, chain = false;
+};
+Uses uses_of(const plan::SegmentVariant& variant, GpuHandOff hand_off) {
+  Uses uses;
+  const std::vector<Phase> phases = phases_of(variant, hand_off);
+  for (const Phase& phase : phases) {
+    uses.tiles |= phase.kind == PhaseKind::columns;
+    uses.heads |= multiplies_heads(phase);
+    uses.rows |= is_row_pipeline(phase);
+    uses.ffn |= is_row_pipeline(phase) && phase.contains(12);
+  }
+  uses.chain = phases.size() > 1 && hand_off != GpuHandOff::barrier;
+  return uses;
+}
+
+/// Columns of the narrowest product in the segment; 0 without one.
+std::int64_t narrowest(const plan::SegmentVariant& variant, const block::Problem& problem) {
+  std::int64_t columns = 0;
+  const auto take = [&](int op, std::int64_t n) {
+    if (variant.segment.contains(op) && (columns == 0 || n < columns)) columns = n;
+  };
+  take(0, 3 * problem.hidden());
+  take(7, problem.hidden());
+  take(10, problem.ffn);
+  take(12, problem.hidden());
+  return columns;
+}
+
+/// The largest tile that still makes a task for every multiprocessor, else the smallest.
+std::pair<int, int> busy_tile(std::int64_t rows, std::int64_t columns, const GpuTarget& target) {
+  constexpr std::array<std::pair<int, int>, 4> tiles{{{128, 128}, {128, 64}, {64, 64}, {32, 64}}};
+  for (const auto& [r, c] : tiles)
+    if (ceil_div(rows, r) * ceil_div(columns, c) >= target.multiprocessors) return {r, c};
+  return tiles.back();
+}
+
+}  // namespace
+
+GpuSchedule canonical(const GpuSchedule& schedule, const plan::SegmentVariant& variant,
+                      const block::Problem& problem) {
+  GpuSchedule s = schedule;
+  const GpuSchedule defaults;
+  s.hand_off = simplest_hand_off(variant, s.hand_off);
+  const Uses uses = uses_of(variant, s.hand_off);
+  if (!uses.chain) s.sync = GpuSync::grid;
+  if (!uses.tiles) {
+    s.tile_rows = defaults.tile_rows;
+    s.split_k = 1;
+  }
+  if (!uses.tiles && !uses.rows) {
+    s.tile_columns = defaults.tile_columns;
+    s.tile_depth = defaults.tile_depth;
+    s.stages = defaults.stages;
+  }
+  if (!uses.rows) s.row_block = defaults.row_block;
+  if (!uses.ffn)
+    s.ffn_chunk = defaults.ffn_chunk;
+  else
+    s.ffn_chunk = static_cast<int>(std::min<std::int64_t>(s.ffn_chunk, problem.ffn));
+  if (!uses.heads)
+    s.query_rows = defaults.query_rows;
+  else if (variant.hand_written)
+    s.query_rows = 16 * s.warps;
+  return s;
+}
+
+GpuSchedule default_schedule(const plan::SegmentVariant& variant, const block::Problem& problem,
+                             const GpuTarget& target) {
+  GpuSchedule s;
+  if (const std::int64_t columns = narrowest(variant, problem); columns > 0)
+    std::tie(s.tile_rows, s.tile_columns) = busy_tile(problem.tokens(), columns, target);
+  if (s.tile_rows * s.tile_columns > 64 * 128) s.warps = 8;
+  if (const std::string reason = refuse(canonical(s, variant, problem), variant, problem, target);
+      !reason.empty()) {
+    s = GpuSchedule{};  // small tiles fit everywhere
+    s.tile_rows = 32;
+    s.stages = 2;
+  }
+  return canonical(s, variant, problem);
+}
+
+namespace {
+
+/// Collects distinct legal schedules, each the default with some fields changed.
+class GpuScheduleSet {
+ public:
+  GpuScheduleSet(const plan::SegmentVariant& variant, const block::Problem& problem, const GpuTarget& target)
+      : variant_(variant),
+        problem_(problem),
+        target_(target),
+        first_(default_schedule(variant, problem, target)) {
+    add([](GpuSchedule&) {});
+  }
+  template <class Change>
+  void add(Change change) {
+    GpuSchedule s = first_;
+    change(s);
+    s = canonical(s, variant_, problem_);
+    const bool legal = refuse(s, variant_, problem_, target_).empty();
+    if (legal && std::find(found_.begin(), found_.end(), s) == found_.end()) found_.push_back(s);
+  }
+  std::vector<GpuSchedule> take() { return std::move(found_); }
+
+ private:
+  const plan::SegmentVariant& variant_;
+  const block::Problem& problem_;
+  const GpuTarget& target_;
+  GpuSchedule first_;
+  std::vector<GpuSchedule> found_;
+};
+
+void add_tiles(GpuScheduleSet& set) {
+  struct Tile {
+    int rows, columns, depth, warps, stages;
+  };
+  constexpr std::array<Tile, 6> tiles{{{32, 64, 64, 4, 4},
+                                       {64, 64, 64, 4, 3},
+                                       {64, 128, 32, 4, 4},
+                                       {128, 64, 32, 4, 4},
+                                       {128, 128, 32, 8, 3},
+                                       {16, 64, 64, 4, 4}}};
+  for (const Tile& tile : tiles)
+    set.add([&](GpuSchedule& s) {
+      s.tile_rows = tile.rows;
+      s.tile_columns = tile.columns;
+      s.tile_depth = tile.depth;
+      s.warps = tile.warps;
+      s.stages = tile.stages;
+    });
+  for (const int parts : {2, 4}) set.add([&](GpuSchedule& s) { s.split_k = parts; });
+}
+
+void add_schedules_worth_timing(GpuScheduleSet& set, const plan::SegmentVariant& variant) {
+  for (const GpuHandOff hand_off : {GpuHandOff::norm, GpuHandOff::pipeline})
+    for (const int rows : {16, 32})
+      set.add([&](GpuSchedule& s) {
+        s.hand_off = hand_off;
+        s.row_block = rows;
+        s.tile_columns = 128;
+      });
+  set.add([](GpuSchedule& s) { s.sync = GpuSync::rows; });
+  const bool products = narrowest(variant, block::Problem{}) > 0;
+  if (variant.segment.size() <= 2 && products) add_tiles(set);
+  if (variant.segment.last <= plan::kCoreLast) {
+    set.add([](GpuSchedule& s) { s.query_rows = 32; });
+    set.add([](GpuSchedule& s) { s.query_rows = 16; });
+    set.add([](GpuSchedule& s) { s.warps = 8; });
+    set.add([](GpuSchedule& s) { s.warps = 2; });
+  }
+}
+
+}  // namespace
+
+std::vector<GpuSchedule> schedule_space(const plan::SegmentVariant& variant, const block::Problem& problem,
+                                        const GpuTarget& target) {
+  GpuScheduleSet set(variant, problem, target);
+  add_schedules_worth_timing(set, variant);
+  return set.take();
+}
+
+std::vector<GpuSchedule> program_space(const plan::SegmentVariant& variant, const block::Problem& problem,
+                                       const GpuTarget& target) {
+  GpuScheduleSet set(variant, problem, target);
+  add_schedules_worth_timing(set, variant);
+  set.add([](GpuSchedule& s) { s.hand_off = GpuHandOff::barrier; });
+  for (const GpuHandOff hand_off : {GpuHandOff::norm, GpuHandOff::pipeline})
+    set.add([&](GpuSchedule& s) {
+      s.hand_off = hand_off;
+      s.sync = GpuSync::rows;
+      s.ffn_chunk = 64;
+      s.stages = 2;
+    });
+  set.add([](GpuSchedule& s) {
+    s.sync = GpuSync::rows;
+    s.split_k = 3;
+    s.tile_rows = 16;
+  });
+  return set.take();
+}
+
+// ---------------------------------------------------------------------------------------------- refusals
+
+namespace {
+
+std::string refuse_tile(const GpuSchedule& s, const block::Problem& problem) {
+  if (s.tile_depth % 16 != 0 || s.tile_depth > 128)
+    return fmt::format("tile depth {} is not a multiple of 16 up to 128", s.tile_depth);
+  if (s.stages < 2 || s.stages > 8) return fmt::format("{} pipeline stages are outside 2..8", s.stages);
+  if (gemm_warp_rows(s.tile_rows, s.tile_columns, s.warps) == 0)
+    return fmt::format("a {}x{} tile cannot be divided among {} warps in parts of 16x16", s.tile_rows,
+                       s.tile_columns, s.warps);
+  if (s.tile_rows * s.tile_columns / (32 * s.warps) > 128)
+    return fmt::format(
+        "a {}x{} tile leaves {} sums to each thread of {} warps: at most 128 fit its registers", s.tile_rows,
+        s.tile_columns, s.tile_rows * s.tile_columns / (32 * s.warps), s.warps);
+  const std::int64_t longest = std::max(problem.hidden(), problem.ffn);
+  if (s.split_k > 1 && ceil_div(longest, s.tile_depth) < s.split_k)
+    return fmt::format("k of at most {} has fewer than {} steps of {}", longest, s.split_k, s.tile_depth);
+  return {};
+}
+
+std::string refuse_heads(const GpuSchedule& s, const plan::SegmentVariant& variant) {
+  if (s.query_rows % 16 != 0 || (s.query_rows < 64 ? 64 % s.query_rows : s.query_rows % 64) != 0 ||
+      s.query_rows > 128)
+    return fmt::format("{} query rows: expected 16, 32, 64 or 128", s.query_rows);
+  const int warp_rows = s.query_rows / 16;
+  if (variant.hand_written && warp_rows != s.warps)
+    return fmt::format("hand-written attention gives each of {} warps 16 query rows, not {} in all", s.warps,
+                       s.query_rows);
+  if (s.warps % warp_rows != 0 || s.warps / warp_rows > 4)
+    return fmt::format("{} query rows make {} warp rows: {} warps are not 1, 2 or 4 times as many",
+                       s.query_rows, warp_rows, s.warps);
+  return {};
+}
+
+std::string refuse_rows(const GpuSchedule& s) {
+  if (s.row_block % 16 != 0 || s.row_block > 64)
+    return fmt::format("row block {} is not 16, 32, 48 or 64", s.row_block);
+  if (s.tile_columns % (16 * s.warps) != 0 || s.tile_columns % s.tile_depth != 0)
+    return fmt::format(
+        "a row pipeline needs tile columns ({}) that are a multiple of 16 for each of {} warps "
+        "and of the depth {}",
+        s.tile_columns, s.warps, s.tile_depth);
+  if (s.row_block * s.tile_columns / (32 * s.warps) > 128) return "too many sums for the registers";
+  return {};
+}
+
+}  // namespace
+
+std::string refuse(const GpuSchedule& s, const plan::SegmentVariant& variant, const block::Problem& problem,
+                   const GpuTarget& target) {
+  if (s.warps != 1 && s.warps != 2 && s.warps != 4 && s.warps != 8 && s.warps != 16)
+    return fmt::format("{} warps: expected 1, 2, 4, 8 or 16", s.warps);
+  const Uses uses = uses_of(variant, s.hand_off);
+  if (s.sync == GpuSync::rows && !uses.chain)
+    return "sync=rows needs several stages of which each takes rows from the one before";
+  if (uses.tiles)
+    if (std::string reason = refuse_tile(s, problem); !reason.empty()) return reason;
+  if (uses.heads)
+    if (std::string reason = refuse_heads(s, variant); !reason.empty()) return reason;
+  if (uses.rows)
+    if (std::string reason = refuse_rows(s); !reason.empty()) return reason;
+  const SegmentProgram program = make_program(variant, phases_of(variant, s.hand_off));
+  const std::int64_t bytes = shared_memory(program, s, problem, target);
+  if (bytes > target.shared_bytes)
+    return fmt::format("needs {} bytes of shared memory per block, the device has {}", bytes,
+                       target.shared_bytes);
+  return {};
+}
+
+}  // namespace fusetune::lower
