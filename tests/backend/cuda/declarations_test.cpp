@@ -1,0 +1,87 @@
+// Our declarations of NVRTC's and the driver's functions against the toolkit's headers, by the compiler.
+#include <cuda.h>
+#include <gtest/gtest.h>
+#include <nvrtc.h>
+
+#include <type_traits>
+
+#include "backend/cuda/driver.h"
+#include "backend/cuda/nvrtc.h"
+
+namespace fusetune::backend::cuda {
+namespace {
+
+/// A type of the headers as ours spell it: enums as int, of the same size, and NVRTC's program as void*.
+template <class T>
+struct Ours {
+  using type = T;
+};
+template <class T>
+requires std::is_enum_v<T>
+struct Ours<T> {
+  static_assert(sizeof(T) == sizeof(int));
+  using type = int;
+};
+template <>
+struct Ours<nvrtcProgram> {
+  using type = void*;
+};
+template <>
+struct Ours<nvrtcProgram*> {
+  using type = void**;
+};
+template <class Result, class... Arguments>
+struct Ours<Result(Arguments...)> {
+  using type = typename Ours<Result>::type (*)(typename Ours<Arguments>::type...);
+};
+template <class Function>
+using OursOf = typename Ours<Function>::type;
+
+using Nv = NvrtcFunctions;
+static_assert(std::is_same_v<OursOf<decltype(nvrtcGetErrorString)>, decltype(Nv::get_error_string)>);
+static_assert(std::is_same_v<OursOf<decltype(nvrtcVersion)>, decltype(Nv::version)>);
+static_assert(
+    std::is_same_v<OursOf<decltype(nvrtcGetNumSupportedArchs)>, decltype(Nv::get_num_supported_archs)>);
+static_assert(std::is_same_v<OursOf<decltype(nvrtcGetSupportedArchs)>, decltype(Nv::get_supported_archs)>);
+static_assert(std::is_same_v<OursOf<decltype(nvrtcCreateProgram)>, decltype(Nv::create_program)>);
+static_assert(std::is_same_v<OursOf<decltype(nvrtcCompileProgram)>, decltype(Nv::compile_program)>);
+static_assert(std::is_same_v<OursOf<decltype(nvrtcGetCUBINSize)>, decltype(Nv::get_cubin_size)>);
+static_assert(std::is_same_v<OursOf<decltype(nvrtcGetCUBIN)>, decltype(Nv::get_cubin)>);
+static_assert(std::is_same_v<OursOf<decltype(nvrtcGetProgramLogSize)>, decltype(Nv::get_program_log_size)>);
+static_assert(std::is_same_v<OursOf<decltype(nvrtcGetProgramLog)>, decltype(Nv::get_program_log)>);
+static_assert(std::is_same_v<OursOf<decltype(nvrtcDestroyProgram)>, decltype(Nv::destroy_program)>);
+#if CUDA_VERSION >= 13000
+static_assert(std::is_same_v<OursOf<decltype(nvrtcSetFlowCallback)>, decltype(Nv::set_flow_callback)>);
+#endif
+static_assert(NVRTC_SUCCESS == kNvrtcSuccess);
+static_assert(NVRTC_ERROR_OUT_OF_MEMORY == kNvrtcErrorOutOfMemory);
+static_assert(NVRTC_ERROR_COMPILATION == kNvrtcErrorCompilation);
+static_assert(NVRTC_ERROR_BUILTIN_OPERATION_FAILURE == kNvrtcErrorBuiltinOperation);
+#if CUDA_VERSION >= 13000
+static_assert(NVRTC_ERROR_CANCELLED == kNvrtcErrorCancelled);
+#endif
+
+using Cu = DriverFunctions;
+static_assert(std::is_same_v<OursOf<decltype(cuInit)>, decltype(Cu::init)>);
+static_assert(std::is_same_v<OursOf<decltype(cuDriverGetVersion)>, decltype(Cu::driver_get_version)>);
+static_assert(std::is_same_v<OursOf<decltype(cuDeviceGetCount)>, decltype(Cu::device_get_count)>);
+static_assert(std::is_same_v<OursOf<decltype(cuDeviceGet)>, decltype(Cu::device_get)>);
+static_assert(std::is_same_v<OursOf<decltype(cuDeviceGetName)>, decltype(Cu::device_get_name)>);
+static_assert(std::is_same_v<OursOf<decltype(cuDeviceGetAttribute)>, decltype(Cu::device_get_attribute)>);
+static_assert(CUDA_SUCCESS == kDriverSuccess && CUDA_ERROR_NO_DEVICE == kDriverNoDevice);
+
+constexpr bool is(DeviceAttribute ours, CUdevice_attribute theirs) {
+  return static_cast<int>(ours) == static_cast<int>(theirs);
+}
+static_assert(is(DeviceAttribute::multiprocessor_count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+static_assert(is(DeviceAttribute::l2_cache_bytes, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
+static_assert(is(DeviceAttribute::compute_capability_major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
+static_assert(is(DeviceAttribute::compute_capability_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+static_assert(is(DeviceAttribute::cooperative_launch, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH));
+static_assert(is(DeviceAttribute::shared_bytes_per_block_optin,
+                 CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
+
+TEST(Declarations, AreThoseOfTheToolkitsHeaders) { SUCCEED() << "the compiler has compared them"; }
+
+}  // namespace
+}  // namespace fusetune::backend::cuda
