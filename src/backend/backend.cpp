@@ -3,6 +3,8 @@
 #include <array>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cuda/cuda_backend.h"
+#include "backend/simt/simt_backend.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -11,8 +13,9 @@ namespace {
 
 constexpr std::array<BackendInfo, 3> kBackends = {{
     {"cpu", "generated C++ for this host, compiled by the system compiler", &cpu::make_cpu_backend},
-    {"cuda", "generated CUDA C++, compiled by NVRTC", nullptr},
-    {"simt", "generated CUDA source run thread by thread on the CPU, for correctness", nullptr},
+    {"cuda", "generated CUDA C++, compiled by NVRTC", &cuda::make_cuda_backend},
+    {"simt", "generated CUDA source run thread by thread on the CPU, for correctness",
+     &simt::make_simt_backend},
 }};
 
 }  // namespace
@@ -24,14 +27,12 @@ std::unique_ptr<Backend> make_backend(std::string_view name) {
   for (const BackendInfo& backend : kBackends) {
     names.push_back(backend.name);
     if (backend.name != name) continue;
-    if (backend.make != nullptr) return backend.make();
-    throw base::UsageError("backend '" + std::string(name) +
-                           "' comes with a later version; this one has: cpu");
+    return backend.make();
   }
   const std::string nearest = base::nearest(name, names);
   throw base::UsageError("unknown backend '" + std::string(name) + "'" +
                          (nearest.empty() ? std::string() : ": did you mean '" + nearest + "'?") +
-                         " (cpu; cuda and simt come with a later version)");
+                         " (cpu, cuda, simt)");
 }
 
 }  // namespace fusetune::backend

@@ -45,11 +45,11 @@ class Backend {
 struct BackendInfo {
   std::string_view name;
   std::string_view description;
-  std::unique_ptr<Backend> (*make)();  // null: comes with a later version
+  std::unique_ptr<Backend> (*make)();
 };
 std::span<const BackendInfo> backends();
 
-/// Throws base::UsageError for an unknown name, with the nearest, and for a backend of a later version.
+/// Throws base::UsageError for an unknown name, with the nearest.
 std::unique_ptr<Backend> make_backend(std::string_view name);
 
 }  // namespace fusetune::backend
