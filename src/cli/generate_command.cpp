@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "cli/command.h"
+#include "cli/gpu_generation.h"
 #include "cli/interrupt.h"
 #include "cli/mask_arguments.h"
 #include "cli/output.h"
@@ -26,33 +27,42 @@ struct GenerateArguments {
   ProblemOptions problem;
   ScheduleOption schedule;
   bool all_segments = false, standalone = false, compile = false;
-  std::string target = "cpu", isa, out, cxx, kernel_dir;
-  int threads = 0;
+  std::string target = "cpu", isa, arch, out, cxx, kernel_dir;
+  int threads = 0, jobs = 0;
+  RowsOutput output;
 
   void declare(Options& options) {
     masks.declare(options, false);
     options.flag("--all-segments", all_segments, "all 147 segment variants instead of a plan's");
-    options.text("--target", target, "cpu", "language of the sources");
-    options.text("--isa", isa, "generic|avx2|avx512", "instruction set; default: the best this CPU runs");
-    options.integer("--threads", threads, "N", "threads the schedules are for; 0: all CPUs of this process");
+    options.choice("--target", target, {"cpu", "cuda", "hip"}, "language of the sources");
+    options.text("--isa", isa, "generic|avx2|avx512",
+                 "cpu: instruction set; default: the best this CPU runs");
+    options.integer("--threads", threads, "N",
+                    "cpu: threads the schedules are for; 0: all CPUs of this process");
+    options.text("--arch", arch, "sm_90a,...|all", "cuda: architectures; default: sm_80");
     options.text("--out", out, "DIR", "write one file per segment; default: print them");
     options.flag("--standalone", standalone,
                  "with the building blocks inside: compiles alone, without include path");
-    options.flag("--compile", compile, "compile them too and say how it went");
-    options.text("--cxx", cxx, "COMPILER", "C++ compiler; default: $CXX, then what is found");
+    options.flag("--compile", compile,
+                 "compile them too and say how it went; cuda: a row per kernel instead of the sources");
+    options.integer("--jobs", jobs, "N", "cuda: compilers at once; 0: by CPUs and memory");
+    options.text("--cxx", cxx, "COMPILER", "cpu: C++ compiler; default: $CXX, then what is found");
     options.text("--kernel-dir", kernel_dir, "DIR",
                  "read the building blocks from DIR, not from the program");
-    options.later("--arch");
+    output.declare(options);
     schedule.declare(options);
     problem.declare(options);
   }
 };
 
-void check_target(const std::string& target) {
-  if (target == "cpu") return;
-  if (target == "cuda" || target == "hip")
-    throw base::UsageError(fmt::format("target {} comes with a later version; this one has cpu", target));
-  throw base::UsageError(fmt::format("there is no target '{}'; this version has cpu", target));
+/// Options that the other targets would have to ignore are refused.
+void check_options_of_target(const Options& options, const std::string& target) {
+  const bool cpu = target == "cpu";
+  for (const char* name : {"--isa", "--threads", "--cxx", "--schedule", "--db"})
+    if (!cpu && options.given(name))
+      throw base::UsageError(fmt::format("{} is for --target cpu, not for {}", name, target));
+  for (const char* name : {"--arch", "--jobs", "--json", "--csv"})
+    if (cpu && options.given(name)) throw base::UsageError(fmt::format("{} is for --target cuda", name));
 }
 
 lower::CpuTarget target_of(const backend::cpu::CpuInfo& cpu, const GenerateArguments& arguments) {
@@ -138,7 +148,7 @@ int run_generate(Options& options) {
   GenerateArguments arguments;
   arguments.declare(options);
   options.parse();
-  check_target(arguments.target);
+  check_options_of_target(options, arguments.target);
   if (!arguments.cxx.empty() && !arguments.compile)
     base::note("note: --cxx has no effect without --compile but on which records count for --schedule best");
   if (!arguments.kernel_dir.empty()) codegen::set_kernel_directory(arguments.kernel_dir);
@@ -154,6 +164,9 @@ int run_generate(Options& options) {
   }
 
   const block::Problem problem = arguments.problem.problem();
+  if (arguments.target != "cpu")
+    return generate_for_gpu({arguments.target, arguments.arch, arguments.out, arguments.standalone,
+                             arguments.compile, arguments.jobs, variants, problem, arguments.output});
   const backend::cpu::CpuInfo cpu = backend::cpu::probe_cpu();
   const lower::CpuTarget target = target_of(cpu, arguments);
   const std::string where = arguments.schedule.wants_records() ? fingerprint(cpu, target, arguments.cxx) : "";

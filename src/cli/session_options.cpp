@@ -5,6 +5,7 @@
 #include <array>
 
 #include "backend/backend.h"
+#include "base/error.h"
 #include "cli/interrupt.h"
 #include "codegen/kernel_source.h"
 
@@ -22,7 +23,16 @@ std::string field(const measure::Environment& environment, const std::string& na
 
 }  // namespace
 
-void check_backend(const std::string& backend) { backend::make_backend(backend); }
+void check_backend(const std::string& backend) {
+  backend::make_backend(backend);  // names an unknown one
+  if (backend == "simt")
+    throw base::UsageError(
+        "backend simt emulates a GPU for correctness: its times say nothing, so it can verify only");
+  if (backend == "cuda")
+    throw base::UsageError(
+        "backend cuda does not run kernels in this version: generate --target cuda --compile builds them, "
+        "verify --backend simt checks them");
+}
 
 void SessionArguments::declare(Options& options) {
   options_ = &options;
@@ -61,6 +71,15 @@ measure::SessionOptions SessionArguments::session(const ProblemOptions& problem)
   session.input = input_;
   session.poll = stop_if_interrupted;
   return session;
+}
+
+bool SessionArguments::emulated() const {
+  if (backend_ != "simt") return false;
+  for (const char* name : {"--threads", "--isa", "--cache", "--samples", "--min-time", "--input"})
+    if (options_->given(name))
+      throw base::UsageError(fmt::format("{} means nothing to --backend simt", name));
+  if (!kernel_dir_.empty()) codegen::set_kernel_directory(kernel_dir_);
+  return true;
 }
 
 std::string SessionArguments::command_line() const { return options_->command_line(kNames); }

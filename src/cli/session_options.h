@@ -15,8 +15,15 @@ class SessionArguments {
   /// --backend --threads --isa --cxx --cache --samples --min-time --jobs --compile-timeout --run-timeout
   /// --input --kernel-dir
   void declare(Options& options);
-  /// Call after options.parse(). Throws base::UsageError for a backend that a later version brings.
+  /// Call after options.parse(). Throws base::UsageError for a backend that cannot time.
   measure::SessionOptions session(const ProblemOptions& problem) const;
+  /// After options.parse(): --backend simt was given. Throws base::UsageError for options that mean nothing
+  /// to the emulator.
+  bool emulated() const;
+  const std::string& cxx() const { return cxx_; }
+  int jobs() const { return jobs_; }
+  double compile_timeout() const { return compile_timeout_; }
+  double run_timeout() const { return run_timeout_; }
   /// The options given, as a command line that repeats them; starts with a space unless empty.
   std::string command_line() const;
 
@@ -27,7 +34,7 @@ class SessionArguments {
   double min_time_ms_ = 1, compile_timeout_ = 120, run_timeout_ = 60;
 };
 
-/// Throws base::UsageError for an unknown backend and for one that a later version brings, by name.
+/// Throws base::UsageError for an unknown backend, and with the reason for one that cannot time kernels.
 void check_backend(const std::string& backend);
 
 /// "cpu avx2, 2 threads, gcc 12.2.0": a session's environment in one line for people.

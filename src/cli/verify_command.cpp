@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -14,6 +13,8 @@
 #include "cli/problem_options.h"
 #include "cli/segment_argument.h"
 #include "cli/session_options.h"
+#include "cli/verify_findings.h"
+#include "cli/verify_simt.h"
 
 namespace fusetune::cli {
 namespace {
@@ -26,6 +27,7 @@ struct VerifyArguments {
   std::string schedules = "chosen";
   ScheduleOption schedule;
   SessionArguments session;
+  SimtOptions simt;
   ProblemOptions problem;
   RowsOutput output;
 
@@ -40,88 +42,9 @@ struct VerifyArguments {
     output.declare(options);
     schedule.declare(options);
     session.declare(options);
+    simt.declare(options);
     problem.declare(options);
   }
-};
-
-std::string coordinates(const std::vector<std::int64_t>& at) {
-  return fmt::format("[{}]", fmt::join(at, ","));
-}
-
-/// The largest error of its tensors; NaN beats every number, so that it cannot hide.
-double largest(const measure::CheckResult& check, double measure::TensorCheck::*error) {
-  double worst = 0;
-  for (const measure::TensorCheck& tensor : check.tensors)
-    if (std::isnan(tensor.*error) || tensor.*error > worst) worst = tensor.*error;
-  return worst;
-}
-
-std::string complaint(const measure::TensorCheck& tensor) {
-  std::string text = fmt::format("      {} at {}: got {}, want {}", tensor.tensor,
-                                 coordinates(tensor.worst_at), tensor.got, tensor.want);
-  if (tensor.not_finite > 0)
-    text += fmt::format("; {} elements not finite or never written", tensor.not_finite);
-  if (!tensor.note.empty()) text += "; " + tensor.note;
-  return text + "\n";
-}
-
-/// Writes one line per checked kernel or plan as it comes, and keeps rows for --json and --csv.
-class Findings {
- public:
-  explicit Findings(bool quiet) : quiet_(quiet) {}
-
-  void add(const std::string& what, const std::string& schedule, const measure::CheckResult& check,
-           const std::string& repeat) {
-    const bool ok = check.outcome == measure::Outcome::ok;
-    report::Cell norm, worst;  // empty for what did not run
-    std::string errors;
-    if (!check.tensors.empty()) {
-      norm = largest(check, &measure::TensorCheck::norm_error);
-      worst = largest(check, &measure::TensorCheck::worst_error);
-      errors = fmt::format("norm {:.2e}  worst {:.2e}  ", std::get<double>(norm), std::get<double>(worst));
-    }
-    failed_ += !ok;
-    ++count_;
-    rows_.add({what, schedule, std::string(measure::name(check.outcome)), norm, worst, check.message,
-               ok ? report::Cell() : report::Cell(repeat)});
-    if (quiet_) return;
-    std::string text =
-        fmt::format("{:<14} {:<10} {}{}\n", measure::name(check.outcome), what, errors, schedule);
-    if (!ok) text += explanation(check) + "      repeat: " + repeat + "\n";
-    print(text);
-    flush_output();
-  }
-
-  void add_failure(const Candidate& candidate, measure::Outcome outcome, const std::string& message,
-                   const std::string& repeat) {
-    measure::CheckResult check;
-    check.outcome = outcome;
-    check.message = message;
-    add(candidate.variant.to_string(), candidate.schedule.to_string(), check, repeat);
-  }
-
-  int count() const { return count_; }
-  int failed() const { return failed_; }
-  const report::Table& rows() const { return rows_; }
-
- private:
-  static std::string explanation(const measure::CheckResult& check) {
-    std::string text;
-    for (const measure::TensorCheck& tensor : check.tensors)
-      if (!tensor.passed) text += complaint(tensor);
-    if (text.empty() && !check.message.empty()) text = "      " + check.message + "\n";
-    return text;
-  }
-
-  bool quiet_;
-  int count_ = 0, failed_ = 0;
-  report::Table rows_{{{"kernel", "kernel"},
-                       {"schedule", "schedule"},
-                       {"outcome", "outcome"},
-                       {"norm_error", "norm error"},
-                       {"worst_error", "worst error"},
-                       {"message", "message"},
-                       {"repeat", "repeat"}}};
 };
 
 class Verifier {
@@ -180,7 +103,8 @@ class Verifier {
                                        : compiled.status == Status::resource_limit
                                            ? measure::Outcome::resource_limit
                                            : measure::Outcome::compile_failed;
-      findings_.add_failure(candidate, outcome, compiled.log, repeat(candidate));
+      findings_.add_failure(candidate.variant.to_string(), candidate.schedule.to_string(), outcome,
+                            compiled.log, repeat(candidate));
       return;
     }
     findings_.add(candidate.variant.to_string(), candidate.schedule.to_string(),
@@ -239,6 +163,34 @@ std::vector<plan::SegmentVariant> wanted_variants(const VerifyArguments& argumen
   return variants;
 }
 
+int verify_simt(const VerifyArguments& arguments, const Options& options,
+                const std::vector<plan::FusionMask>& masks,
+                const std::vector<plan::SegmentVariant>& variants) {
+  for (const char* name : {"--schedule", "--db"})
+    if (options.given(name))
+      throw base::UsageError(
+          fmt::format("{} means nothing to --backend simt: nothing is recorded for GPUs yet", name));
+  SimtVerification what;
+  what.masks = masks;
+  what.variants = variants;
+  what.schedule_text = arguments.schedule_text;
+  what.all_schedules = arguments.schedules == "all";
+  what.problem = arguments.problem.problem();
+  what.emulation = arguments.simt.emulation();
+  what.emulation.run.timeout_seconds = arguments.session.run_timeout();
+  what.data = block::generate_data(what.problem);
+  if (!arguments.problem.weights().empty())
+    block::load_weights(arguments.problem.weights(), arguments.problem.layer(), what.problem, what.data);
+  what.target = arguments.simt.target();
+  what.cxx = arguments.session.cxx();
+  what.jobs = arguments.session.jobs();
+  what.compile_timeout = arguments.session.compile_timeout();
+  what.output = arguments.output;
+  what.options_text =
+      arguments.simt.command_line() + arguments.session.command_line() + arguments.problem.command_line();
+  return verify_in_emulator(what);
+}
+
 }  // namespace
 
 int run_verify(Options& options) {
@@ -251,6 +203,8 @@ int run_verify(Options& options) {
   if (!arguments.schedule_text.empty() && arguments.variants.empty())
     throw base::UsageError("--schedule-text goes with --variant");
 
+  if (arguments.session.emulated()) return verify_simt(arguments, options, masks, variants);
+  arguments.simt.refuse_elsewhere(options);
   const block::Problem problem = arguments.problem.problem();
   const measure::SessionOptions session_options = arguments.session.session(arguments.problem);
   catch_interrupts();

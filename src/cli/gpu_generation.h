@@ -1,0 +1,27 @@
+// generate --target cuda|hip: sources of GPU kernels, and what NVRTC makes of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "block/problem.h"
+#include "cli/output.h"
+#include "plan/fusion_plan.h"
+
+namespace fusetune::cli {
+
+struct GpuGeneration {
+  std::string target;        // cuda or hip
+  std::string architecture;  // --arch: "sm_90a", "all", or empty for the default
+  std::string out;           // directory; empty: print
+  bool standalone = false, compile = false;
+  int jobs = 0;
+  std::vector<plan::SegmentVariant> variants;
+  block::Problem problem;
+  RowsOutput output;
+};
+
+/// Writes, prints or compiles what is asked for, for one architecture after the other; returns the exit code.
+int generate_for_gpu(const GpuGeneration& what);
+
+}  // namespace fusetune::cli

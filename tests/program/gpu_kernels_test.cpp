@@ -1,0 +1,61 @@
+// Every segment variant in every dtype, run in the emulator's checked mode against the float64 oracle.
+#include <gtest/gtest.h>
+
+#include "program/gpu_kernels.h"
+
+namespace fusetune::gpu_test {
+namespace {
+
+using block::Dtype;
+
+/// One small odd problem a dtype: padding that hides rows wholly, head sizes that no chunk divides, an inner
+/// size and a sequence that no tile divides.
+const Case kCases[] = {
+    {.dtype = Dtype::f32, .seq = 33, .heads = 2, .head_size = 40, .ffn = 72, .mask = "causal", .logits = 16},
+    {.dtype = Dtype::f16,
+     .seq = 65,
+     .heads = 2,
+     .head_size = 32,
+     .ffn = 200,
+     .mask = "bigbird:global=8,window=8,block=16,random=1",
+     .logits = 2},
+    {.dtype = Dtype::bf16,
+     .seq = 63,
+     .heads = 1,
+     .head_size = 63,
+     .ffn = 75,
+     .mask = "sliding:window=5,padding_lengths=40/63",
+     .gelu = block::Gelu::tanh},
+};
+
+class GpuKernels : public testing::TestWithParam<Case> {};
+
+TEST_P(GpuKernels, EveryVariantIsRight) {
+  const auto kernels = compile(default_kernels(GetParam().problem()));
+  ASSERT_EQ(kernels.size(), 147u);
+  expect_right(GetParam(), kernels);
+  expect_plans_right(GetParam(), kernels, 30);
+}
+
+TEST_P(GpuKernels, OtherSchedulesAreRight) {
+  const auto kernels = compile(other_kernels(GetParam().problem(), static_cast<int>(GetParam().dtype)));
+  EXPECT_GT(kernels.size(), 100u);
+  expect_right(GetParam(), kernels);
+}
+
+INSTANTIATE_TEST_SUITE_P(Small, GpuKernels, testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(block::name(info.param.dtype)); });
+
+/// A row of scores that no shared memory holds: it spills to workspace.
+TEST(GpuKernels, LongRowsOfScoresSpill) {
+  Case where{.dtype = Dtype::f16, .seq = 450, .heads = 1, .head_size = 16, .ffn = 32, .mask = "causal"};
+  const block::Problem problem = where.problem();
+  const plan::SegmentVariant variant{{2, 6}, false};
+  const auto kernel = codegen::generate_gpu(variant, lower::default_schedule(variant, problem, small_gpu()),
+                                            problem, small_gpu());
+  ASSERT_GT(kernel.block_scratch_floats, 0);
+  expect_right(where, compile({kernel}));
+}
+
+}  // namespace
+}  // namespace fusetune::gpu_test

@@ -1,0 +1,82 @@
+// tools/test --full: pairs of everything that a kernel's text or its masks depend on, and every schedule.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "block/npy.h"
+#include "program/gpu_kernels.h"
+
+namespace fusetune::gpu_test {
+namespace {
+
+using backend::simt::ThreadOrder;
+using block::Dtype;
+
+constexpr const char* kBigbird = "bigbird:global=8,window=8,block=16,random=1";
+constexpr const char* kPadded = "sliding:window=5,padding_avg=40";
+constexpr const char* kHidden = "hidden rows";  // a file, written by the test
+
+/// Any two of: S 33, 63, 65; W 32, 40, 64; five masks; three dtypes; small and large logits; thread orders.
+const Case kPairs[] = {
+    {Dtype::f32, 33, 2, 32, 64, "full", block::Gelu::erf, 1, ThreadOrder::forward},
+    {Dtype::f16, 33, 2, 40, 96, "causal", block::Gelu::tanh, 2, ThreadOrder::reverse},
+    {Dtype::bf16, 33, 1, 64, 130, kBigbird, block::Gelu::erf, 2, ThreadOrder::random},
+    {Dtype::f16, 33, 3, 32, 100, kPadded, block::Gelu::erf, 1, ThreadOrder::random},
+    {Dtype::f32, 33, 1, 40, 33, kHidden, block::Gelu::erf, 16, ThreadOrder::reverse},
+    {Dtype::bf16, 63, 2, 32, 65, "causal", block::Gelu::erf, 1, ThreadOrder::reverse},
+    {Dtype::f32, 63, 1, 64, 200, kPadded, block::Gelu::tanh, 16, ThreadOrder::forward},
+    {Dtype::f16, 63, 2, 64, 64, kHidden, block::Gelu::erf, 1, ThreadOrder::forward},
+    {Dtype::bf16, 63, 2, 40, 80, "full", block::Gelu::tanh, 1, ThreadOrder::random},
+    {Dtype::f32, 65, 2, 40, 72, kBigbird, block::Gelu::erf, 1, ThreadOrder::random},
+    {Dtype::bf16, 65, 1, 32, 48, kHidden, block::Gelu::tanh, 2, ThreadOrder::forward},
+    {Dtype::f16, 65, 1, 64, 256, "full", block::Gelu::erf, 2, ThreadOrder::reverse},
+    {Dtype::bf16, 65, 2, 40, 50, kPadded, block::Gelu::erf, 2, ThreadOrder::reverse},
+    {Dtype::f32, 65, 1, 64, 96, "causal", block::Gelu::erf, 16, ThreadOrder::random},
+    {Dtype::f16, 63, 1, 40, 77, kBigbird, block::Gelu::erf, 2, ThreadOrder::forward},
+};
+
+/// A mask that hides every key from some rows, one of them a whole mask tile's last.
+std::string hidden_rows_file(std::int64_t seq) {
+  std::vector<std::uint8_t> visible(static_cast<std::size_t>(seq * seq));
+  for (std::int64_t i = 0; i < seq; ++i)
+    for (std::int64_t j = 0; j < seq; ++j)
+      visible[static_cast<std::size_t>(i * seq + j)] = i % 7 != 3 && i != 63 && (i + 2 * j) % 3 != 0;
+  const auto file =
+      std::filesystem::temp_directory_path() / ("fusetune_hidden_" + std::to_string(seq) + ".npy");
+  const std::vector<std::int64_t> shape{seq, seq};
+  block::write_npy(file, shape, std::span<const std::uint8_t>(visible));
+  return "file:path=" + file.string();
+}
+
+Case with_mask_file(Case where) {
+  if (where.mask == kHidden) where.mask = hidden_rows_file(where.seq);
+  return where;
+}
+
+class GpuMatrix : public testing::TestWithParam<Case> {};
+
+TEST_P(GpuMatrix, EveryVariantIsRight) {
+  const Case where = with_mask_file(GetParam());
+  const auto kernels = compile(default_kernels(where.problem()));
+  expect_right(where, kernels);
+  expect_plans_right(where, kernels, 60);
+}
+
+INSTANTIATE_TEST_SUITE_P(Pairs, GpuMatrix, testing::ValuesIn(kPairs),
+                         [](const auto& info) { return info.param.name(); });
+
+class GpuSchedules : public testing::TestWithParam<Case> {};
+
+TEST_P(GpuSchedules, AllOfEveryVariantAreRight) {
+  expect_right(GetParam(), compile(all_kernels(GetParam().problem())));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuSchedules,
+                         testing::Values(Case{Dtype::f32, 65, 2, 40, 200, "causal"},
+                                         Case{Dtype::f16, 65, 2, 40, 200, kBigbird, block::Gelu::erf, 2},
+                                         Case{Dtype::bf16, 129, 2, 33, 130, kPadded, block::Gelu::erf, 1,
+                                              ThreadOrder::random}),
+                         [](const auto& info) { return info.param.name(); });
+
+}  // namespace
+}  // namespace fusetune::gpu_test
