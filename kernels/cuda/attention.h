@@ -20,7 +20,7 @@ struct HeadTile {
   static constexpr int kKeyColumns = kKeys / kWarpColumns;                         // of a warp, in scores
   static constexpr int kValueColumns = round_up(ceil_div(W, kWarpColumns), 16);    // of a warp, in context
   static constexpr int kDepth = round_up(W, 16);                                   // of q * k
-  static constexpr int kWidth = max_of(kDepth, kValueColumns* kWarpColumns);          // of a tile of k or v
+  static constexpr int kWidth = max_of(kDepth, kValueColumns* kWarpColumns);       // of a tile of k or v
   static constexpr int kLd = kWidth + kPad<T>, kScoreLd = round_up(S, kKeys) + 8;  // 8: see mma.h's rows
   static constexpr int kTiles = ceil_div(S, kKeys);
   static constexpr int kTileBytes = (Queries + 2 * kKeys) * kLd * int(sizeof(T));  // q and two of k or v

@@ -98,8 +98,8 @@ FT_INLINE void split_gemm_stage(unsigned char* shared, int M, const A& a, const 
     typename Tile::Sums sums;
     sums.clear();
     hand.before(row0, min_of(row0 + Tile::kRows, M));
-    accumulate_tile<Tile>(sums, reinterpret_cast<T*>(shared), a, b, row0, M, column0, N, min_of(split * part, K),
-                          min_of((split + 1) * part, K));
+    accumulate_tile<Tile>(sums, reinterpret_cast<T*>(shared), a, b, row0, M, column0, N,
+                          min_of(split * part, K), min_of((split + 1) * part, K));
     float* const sums_of_tile = partial + i64(tile) * Splits * size;
     const auto at = [&](int which, int r, int c) {
       return reinterpret_cast<float_pair*>(sums_of_tile + which * size +

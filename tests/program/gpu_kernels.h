@@ -19,8 +19,8 @@ struct Case {
   std::int64_t seq = 33, heads = 2, head_size = 40, ffn = 72;
   std::string mask = "full";
   block::Gelu gelu = block::Gelu::erf;
-  /// Factor on the weights of q and k, so squared on the logits. In 16 bits 2 is as far as one can go: there a
-  /// last digit of q decides on a third of a percent of a weight.
+  /// Factor on the weights of q and k, so squared on the logits. In 16 bits 2 is as far as one can go: there
+  /// a last digit of q decides on a third of a percent of a weight.
   float logits = 1;
   backend::simt::ThreadOrder order = backend::simt::ThreadOrder::forward;
 

@@ -3,27 +3,65 @@
 #include <dlfcn.h>
 
 #include <array>
-
-#include "base/error.h"
+#include <cstdlib>
 
 namespace fusetune::backend::cuda {
 namespace {
 
-template <class Function>
-void find_function(void* library, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(dlsym(library, name));
+template <class Handle>
+void find_function(void* library, const char* name, Handle*& function) {
+  function = reinterpret_cast<Handle*>(dlsym(library, name));
   if (function == nullptr)
     throw base::EnvironmentError(std::string("NVIDIA's driver library has no function ") + name);
 }
 
-void check(int result, const char* what) {
-  if (result != kDriverSuccess) {
-    throw base::EnvironmentError(std::string("NVIDIA's driver: ") + what + " failed with error " +
-                                 std::to_string(result));
-  }
+/// Names of the current ABI: those without a suffix are older forms of some of them.
+DriverFunctions find_functions(void* library) {
+  DriverFunctions f;
+  find_function(library, "cuInit", f.init);
+  find_function(library, "cuDriverGetVersion", f.driver_get_version);
+  find_function(library, "cuGetErrorName", f.get_error_name);
+  find_function(library, "cuGetErrorString", f.get_error_string);
+  find_function(library, "cuDeviceGetCount", f.device_get_count);
+  find_function(library, "cuDeviceGet", f.device_get);
+  find_function(library, "cuDeviceGetName", f.device_get_name);
+  find_function(library, "cuDeviceGetAttribute", f.device_get_attribute);
+  find_function(library, "cuDevicePrimaryCtxRetain", f.primary_context_retain);
+  find_function(library, "cuDevicePrimaryCtxRelease_v2", f.primary_context_release);
+  find_function(library, "cuCtxSetCurrent", f.context_set_current);
+  find_function(library, "cuCtxSynchronize", f.context_synchronize);
+  find_function(library, "cuMemAlloc_v2", f.memory_allocate);
+  find_function(library, "cuMemFree_v2", f.memory_free);
+  find_function(library, "cuMemcpyHtoD_v2", f.copy_to_device);
+  find_function(library, "cuMemcpyDtoH_v2", f.copy_to_host);
+  find_function(library, "cuMemcpyDtoDAsync_v2", f.copy_on_device);
+  find_function(library, "cuMemsetD8_v2", f.memory_set);
+  find_function(library, "cuModuleLoadData", f.module_load_data);
+  find_function(library, "cuModuleUnload", f.module_unload);
+  find_function(library, "cuModuleGetFunction", f.module_get_function);
+  find_function(library, "cuFuncGetAttribute", f.function_get_attribute);
+  find_function(library, "cuFuncSetAttribute", f.function_set_attribute);
+  find_function(library, "cuOccupancyMaxActiveBlocksPerMultiprocessor", f.occupancy);
+  find_function(library, "cuLaunchKernel", f.launch);
+  find_function(library, "cuLaunchCooperativeKernel", f.launch_cooperative);
+  find_function(library, "cuEventCreate", f.event_create);
+  find_function(library, "cuEventDestroy_v2", f.event_destroy);
+  find_function(library, "cuEventRecord", f.event_record);
+  find_function(library, "cuEventSynchronize", f.event_synchronize);
+  find_function(library, "cuEventElapsedTime", f.event_elapsed);
+  return f;
 }
 
+std::size_t size(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
+
 }  // namespace
+
+// --------------------------------------------------------------------------------------------------- Driver
+
+std::filesystem::path driver_library() {
+  const char* chosen = std::getenv("FUSETUNE_DRIVER");
+  return chosen == nullptr || *chosen == '\0' ? "libcuda.so.1" : chosen;
+}
 
 Driver::Driver(const std::filesystem::path& library) {
   void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed
@@ -32,20 +70,26 @@ Driver::Driver(const std::filesystem::path& library) {
     throw base::EnvironmentError("cannot open NVIDIA's driver library: " +
                                  std::string(reason == nullptr ? library.c_str() : reason));
   }
-  find_function(handle, "cuInit", functions_.init);
-  find_function(handle, "cuDriverGetVersion", functions_.driver_get_version);
-  find_function(handle, "cuDeviceGetCount", functions_.device_get_count);
-  find_function(handle, "cuDeviceGet", functions_.device_get);
-  find_function(handle, "cuDeviceGetName", functions_.device_get_name);
-  find_function(handle, "cuDeviceGetAttribute", functions_.device_get_attribute);
-  const int result = functions_.init(0);
+  functions_ = std::make_shared<DriverFunctions>(find_functions(handle));
+  const int result = functions_->init(0);
   if (result != kDriverNoDevice) check(result, "cuInit");
   has_device_ = result == kDriverSuccess;
 }
 
+void Driver::check(int result, std::string_view call) const {
+  if (result == kDriverSuccess) return;
+  const char *name = nullptr, *text = nullptr;
+  functions_->get_error_name(result, &name);
+  functions_->get_error_string(result, &text);
+  throw DriverError("NVIDIA's driver: " + std::string(call) + " failed with error " + std::to_string(result) +
+                        (name == nullptr ? "" : std::string(" ") + name) +
+                        (text == nullptr ? "" : std::string(": ") + text),
+                    result);
+}
+
 std::string Driver::version() const {
   int version = 0;
-  check(functions_.driver_get_version(&version), "cuDriverGetVersion");
+  check(functions_->driver_get_version(&version), "cuDriverGetVersion");
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
@@ -53,15 +97,16 @@ std::vector<DriverDevice> Driver::devices() const {
   std::vector<DriverDevice> devices;
   if (!has_device_) return devices;
   int count = 0;
-  check(functions_.device_get_count(&count), "cuDeviceGetCount");
+  check(functions_->device_get_count(&count), "cuDeviceGetCount");
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     int handle = 0;
-    check(functions_.device_get(&handle, ordinal), "cuDeviceGet");
+    check(functions_->device_get(&handle, ordinal), "cuDeviceGet");
     std::array<char, 256> name = {};
-    check(functions_.device_get_name(name.data(), int{name.size()}, handle), "cuDeviceGetName");
+    check(functions_->device_get_name(name.data(), int{name.size()}, handle), "cuDeviceGetName");
     const auto attribute = [&](DeviceAttribute which) {
       int value = 0;
-      check(functions_.device_get_attribute(&value, static_cast<int>(which), handle), "cuDeviceGetAttribute");
+      check(functions_->device_get_attribute(&value, static_cast<int>(which), handle),
+            "cuDeviceGetAttribute");
       return value;
     };
     name.back() = '\0';
@@ -74,6 +119,155 @@ std::vector<DriverDevice> Driver::devices() const {
                        .cooperative_launch = attribute(DeviceAttribute::cooperative_launch) != 0});
   }
   return devices;
+}
+
+// -------------------------------------------------------------------------------------------------- Context
+
+Context::Context(Driver driver, int ordinal) : driver_(std::move(driver)) {
+  const std::vector<DriverDevice> devices = driver_.devices();
+  if (ordinal < 0 || ordinal >= std::ssize(devices))
+    throw base::EnvironmentError("there is no CUDA device " + std::to_string(ordinal) +
+                                 ": the driver lists " + std::to_string(devices.size()));
+  device_ = devices[static_cast<std::size_t>(ordinal)];
+  const DriverFunctions& call = driver_.functions();
+  driver_.check(call.device_get(&handle_, ordinal), "cuDeviceGet");
+  void* context = nullptr;
+  driver_.check(call.primary_context_retain(&context, handle_), "cuDevicePrimaryCtxRetain");
+  if (const int result = call.context_set_current(context); result != kDriverSuccess) {
+    call.primary_context_release(handle_);
+    driver_.check(result, "cuCtxSetCurrent");
+  }
+}
+
+Context::~Context() { driver_.functions().primary_context_release(handle_); }
+
+void Context::synchronize() const {
+  driver_.check(driver_.functions().context_synchronize(), "cuCtxSynchronize");
+}
+
+// --------------------------------------------------------------------------------------------- DeviceBuffer
+
+DeviceBuffer::DeviceBuffer(const Context& context, std::int64_t bytes) : context_(&context), bytes_(bytes) {
+  if (bytes == 0) return;
+  const Driver& driver = context.driver();
+  driver.check(driver.functions().memory_allocate(&address_, size(bytes)),
+               "cuMemAlloc of " + std::to_string(bytes) + " bytes");
+}
+
+DeviceBuffer::~DeviceBuffer() {
+  if (address_ != 0) context_->driver().functions().memory_free(address_);
+}
+
+void DeviceBuffer::write(const void* from, std::int64_t bytes) {
+  if (bytes > bytes_) throw base::InternalError("writing past the end of device memory");
+  if (bytes == 0) return;
+  const Driver& driver = context_->driver();
+  driver.check(driver.functions().copy_to_device(address_, from, size(bytes)), "cuMemcpyHtoD");
+}
+
+void DeviceBuffer::read(void* to, std::int64_t bytes) const {
+  if (bytes > bytes_) throw base::InternalError("reading past the end of device memory");
+  if (bytes == 0) return;
+  const Driver& driver = context_->driver();
+  driver.check(driver.functions().copy_to_host(to, address_, size(bytes)), "cuMemcpyDtoH");
+}
+
+void DeviceBuffer::fill(unsigned char value) {
+  if (bytes_ == 0) return;
+  const Driver& driver = context_->driver();
+  driver.check(driver.functions().memory_set(address_, value, size(bytes_)), "cuMemsetD8");
+}
+
+void DeviceBuffer::copy_from(const DeviceBuffer& other) {
+  if (other.bytes_ != bytes_) throw base::InternalError("device buffers of different sizes");
+  if (bytes_ == 0) return;
+  const Driver& driver = context_->driver();
+  driver.check(driver.functions().copy_on_device(address_, other.address_, size(bytes_), nullptr),
+               "cuMemcpyDtoDAsync");
+}
+
+// ------------------------------------------------------------------------------------- Module and Function
+
+Module::Module(const Context& context, const std::string& image) : context_(context) {
+  const Driver& driver = context.driver();
+  driver.check(driver.functions().module_load_data(&handle_, image.data()), "cuModuleLoadData");
+}
+
+Module::~Module() { context_.driver().functions().module_unload(handle_); }
+
+Function Module::function(const std::string& symbol) const {
+  void* function = nullptr;
+  const Driver& driver = context_.driver();
+  driver.check(driver.functions().module_get_function(&function, handle_, symbol.c_str()),
+               "cuModuleGetFunction of " + symbol);
+  return {context_, function};
+}
+
+int Function::attribute(FunctionAttribute which) const {
+  int value = 0;
+  const Driver& driver = context_->driver();
+  driver.check(driver.functions().function_get_attribute(&value, static_cast<int>(which), handle_),
+               "cuFuncGetAttribute");
+  return value;
+}
+
+void Function::allow_shared(std::int64_t bytes) const {
+  if (bytes <= kDefaultSharedBytes) return;
+  const Driver& driver = context_->driver();
+  driver.check(
+      driver.functions().function_set_attribute(
+          handle_, static_cast<int>(FunctionAttribute::dynamic_shared_bytes), static_cast<int>(bytes)),
+      "cuFuncSetAttribute to " + std::to_string(bytes) + " bytes of shared memory");
+}
+
+int Function::blocks_per_multiprocessor(int threads, std::int64_t shared_bytes) const {
+  allow_shared(shared_bytes);
+  int blocks = 0;
+  const Driver& driver = context_->driver();
+  driver.check(driver.functions().occupancy(&blocks, handle_, threads, size(shared_bytes)),
+               "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+  return blocks;
+}
+
+void Function::launch(const LaunchShape& shape, const void* arguments) const {
+  allow_shared(shape.shared_bytes);
+  const Driver& driver = context_->driver();
+  const DriverFunctions& call = driver.functions();
+  const auto blocks = static_cast<unsigned>(shape.blocks), threads = static_cast<unsigned>(shape.threads),
+             shared = static_cast<unsigned>(shape.shared_bytes);
+  void* parameters[] = {const_cast<void*>(arguments)};
+  if (shape.cooperative)
+    driver.check(call.launch_cooperative(handle_, blocks, 1, 1, threads, 1, 1, shared, nullptr, parameters),
+                 "cuLaunchCooperativeKernel");
+  else
+    driver.check(call.launch(handle_, blocks, 1, 1, threads, 1, 1, shared, nullptr, parameters, nullptr),
+                 "cuLaunchKernel");
+}
+
+// ---------------------------------------------------------------------------------------------------- Event
+
+Event::Event(const Context& context) : context_(context) {
+  const Driver& driver = context.driver();
+  driver.check(driver.functions().event_create(&handle_, 0), "cuEventCreate");
+}
+
+Event::~Event() { context_.driver().functions().event_destroy(handle_); }
+
+void Event::record() {
+  const Driver& driver = context_.driver();
+  driver.check(driver.functions().event_record(handle_, nullptr), "cuEventRecord");
+}
+
+void Event::wait() const {
+  const Driver& driver = context_.driver();
+  driver.check(driver.functions().event_synchronize(handle_), "cuEventSynchronize");
+}
+
+double Event::since(const Event& begin) const {
+  float milliseconds = 0;
+  const Driver& driver = context_.driver();
+  driver.check(driver.functions().event_elapsed(&milliseconds, begin.handle_, handle_), "cuEventElapsedTime");
+  return milliseconds;
 }
 
 }  // namespace fusetune::backend::cuda

@@ -22,12 +22,17 @@ struct Ours<T> {
   static_assert(sizeof(T) == sizeof(int));
   using type = int;
 };
-template <>
-struct Ours<nvrtcProgram> {
+/// A pointer to an opaque struct.
+template <class T>
+concept Handle =
+    std::is_same_v<T, nvrtcProgram> || std::is_same_v<T, CUcontext> || std::is_same_v<T, CUmodule> ||
+    std::is_same_v<T, CUfunction> || std::is_same_v<T, CUstream> || std::is_same_v<T, CUevent>;
+template <Handle T>
+struct Ours<T> {
   using type = void*;
 };
-template <>
-struct Ours<nvrtcProgram*> {
+template <Handle T>
+struct Ours<T*> {
   using type = void**;
 };
 template <class Result, class... Arguments>
@@ -68,6 +73,34 @@ static_assert(std::is_same_v<OursOf<decltype(cuDeviceGetCount)>, decltype(Cu::de
 static_assert(std::is_same_v<OursOf<decltype(cuDeviceGet)>, decltype(Cu::device_get)>);
 static_assert(std::is_same_v<OursOf<decltype(cuDeviceGetName)>, decltype(Cu::device_get_name)>);
 static_assert(std::is_same_v<OursOf<decltype(cuDeviceGetAttribute)>, decltype(Cu::device_get_attribute)>);
+static_assert(std::is_same_v<OursOf<decltype(cuGetErrorName)>, decltype(Cu::get_error_name)>);
+static_assert(std::is_same_v<OursOf<decltype(cuGetErrorString)>, decltype(Cu::get_error_string)>);
+static_assert(
+    std::is_same_v<OursOf<decltype(cuDevicePrimaryCtxRetain)>, decltype(Cu::primary_context_retain)>);
+static_assert(
+    std::is_same_v<OursOf<decltype(cuDevicePrimaryCtxRelease)>, decltype(Cu::primary_context_release)>);
+static_assert(std::is_same_v<OursOf<decltype(cuCtxSetCurrent)>, decltype(Cu::context_set_current)>);
+static_assert(std::is_same_v<OursOf<decltype(cuCtxSynchronize)>, decltype(Cu::context_synchronize)>);
+static_assert(std::is_same_v<OursOf<decltype(cuMemAlloc)>, decltype(Cu::memory_allocate)>);
+static_assert(std::is_same_v<OursOf<decltype(cuMemFree)>, decltype(Cu::memory_free)>);
+static_assert(std::is_same_v<OursOf<decltype(cuMemcpyHtoD)>, decltype(Cu::copy_to_device)>);
+static_assert(std::is_same_v<OursOf<decltype(cuMemcpyDtoH)>, decltype(Cu::copy_to_host)>);
+static_assert(std::is_same_v<OursOf<decltype(cuMemcpyDtoDAsync)>, decltype(Cu::copy_on_device)>);
+static_assert(std::is_same_v<OursOf<decltype(cuMemsetD8)>, decltype(Cu::memory_set)>);
+static_assert(std::is_same_v<OursOf<decltype(cuModuleLoadData)>, decltype(Cu::module_load_data)>);
+static_assert(std::is_same_v<OursOf<decltype(cuModuleUnload)>, decltype(Cu::module_unload)>);
+static_assert(std::is_same_v<OursOf<decltype(cuModuleGetFunction)>, decltype(Cu::module_get_function)>);
+static_assert(std::is_same_v<OursOf<decltype(cuFuncGetAttribute)>, decltype(Cu::function_get_attribute)>);
+static_assert(std::is_same_v<OursOf<decltype(cuFuncSetAttribute)>, decltype(Cu::function_set_attribute)>);
+static_assert(
+    std::is_same_v<OursOf<decltype(cuOccupancyMaxActiveBlocksPerMultiprocessor)>, decltype(Cu::occupancy)>);
+static_assert(std::is_same_v<OursOf<decltype(cuLaunchKernel)>, decltype(Cu::launch)>);
+static_assert(std::is_same_v<OursOf<decltype(cuLaunchCooperativeKernel)>, decltype(Cu::launch_cooperative)>);
+static_assert(std::is_same_v<OursOf<decltype(cuEventCreate)>, decltype(Cu::event_create)>);
+static_assert(std::is_same_v<OursOf<decltype(cuEventDestroy)>, decltype(Cu::event_destroy)>);
+static_assert(std::is_same_v<OursOf<decltype(cuEventRecord)>, decltype(Cu::event_record)>);
+static_assert(std::is_same_v<OursOf<decltype(cuEventSynchronize)>, decltype(Cu::event_synchronize)>);
+static_assert(std::is_same_v<OursOf<decltype(cuEventElapsedTime)>, decltype(Cu::event_elapsed)>);
 static_assert(CUDA_SUCCESS == kDriverSuccess && CUDA_ERROR_NO_DEVICE == kDriverNoDevice);
 
 constexpr bool is(DeviceAttribute ours, CUdevice_attribute theirs) {
@@ -80,6 +113,15 @@ static_assert(is(DeviceAttribute::compute_capability_minor, CU_DEVICE_ATTRIBUTE_
 static_assert(is(DeviceAttribute::cooperative_launch, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH));
 static_assert(is(DeviceAttribute::shared_bytes_per_block_optin,
                  CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
+
+constexpr bool is(FunctionAttribute ours, CUfunction_attribute theirs) {
+  return static_cast<int>(ours) == static_cast<int>(theirs);
+}
+static_assert(is(FunctionAttribute::threads_per_block, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK));
+static_assert(is(FunctionAttribute::static_shared_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES));
+static_assert(is(FunctionAttribute::local_bytes, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES));
+static_assert(is(FunctionAttribute::registers, CU_FUNC_ATTRIBUTE_NUM_REGS));
+static_assert(is(FunctionAttribute::dynamic_shared_bytes, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES));
 
 TEST(Declarations, AreThoseOfTheToolkitsHeaders) { SUCCEED() << "the compiler has compared them"; }
 

@@ -1,62 +1,78 @@
-// Enough of the driver's entry points to list devices. FUSETUNE_FAKE_DRIVER: "none" has no device, "broken"
-// does not start.
+// A stand-in for NVIDIA's driver: here its devices, in fake_driver_launch.cpp memory and launches.
+//
+// $FUSETUNE_FAKE_DRIVER: "none" has no device, "broken" does not start, "small" has one device with few
+// multiprocessors, "faulting" reports an illegal address after any launch, "hanging" never ends one (both
+// with the small device); otherwise there are two large devices.
+#include "fake_driver.h"
+
 #include <cstdlib>
 #include <cstring>
-#include <string>
 
-namespace {
+namespace fusetune::testing {
 
 std::string behaviour() {
   const char* value = std::getenv("FUSETUNE_FAKE_DRIVER");
   return value == nullptr ? "" : value;
 }
 
-}  // namespace
+int resident_blocks() { return behaviour().empty() ? 132 : 4; }
+
+}  // namespace fusetune::testing
+
+using namespace fusetune::testing;
 
 extern "C" {
 
 int cuInit(unsigned int /*flags*/) {
-  if (behaviour() == "none") return 100;
-  return behaviour() == "broken" ? 999 : 0;
+  if (behaviour() == "none") return kNoDevice;
+  return behaviour() == "broken" ? kUnknown : kSuccess;
 }
 int cuDriverGetVersion(int* version) {
   *version = 13020;
-  return 0;
+  return kSuccess;
+}
+int cuGetErrorName(int error, const char** name) {
+  *name = error == kIllegalAddress ? "CUDA_ERROR_ILLEGAL_ADDRESS" : nullptr;
+  return *name == nullptr ? kInvalidValue : kSuccess;
+}
+int cuGetErrorString(int error, const char** text) {
+  *text = error == kIllegalAddress ? "an illegal memory access was encountered" : nullptr;
+  return *text == nullptr ? kInvalidValue : kSuccess;
 }
 int cuDeviceGetCount(int* count) {
-  *count = 2;
-  return 0;
+  *count = behaviour().empty() ? 2 : 1;
+  return kSuccess;
 }
 int cuDeviceGet(int* device, int ordinal) {
   *device = 40 + ordinal;
-  return 0;
+  return kSuccess;
 }
 int cuDeviceGetName(char* name, int bytes, int device) {
   std::strncpy(name, device == 40 ? "Fake H100" : "Fake A100", static_cast<std::size_t>(bytes));
-  return 0;
+  return kSuccess;
 }
 int cuDeviceGetAttribute(int* value, int attribute, int device) {
   switch (attribute) {
     case 16:
-      *value = device == 40 ? 132 : 108;
-      return 0;
+      *value = device == 40 ? resident_blocks() : 108;
+      return kSuccess;
     case 38:
       *value = 50 << 20;
-      return 0;
+      return kSuccess;
     case 75:
       *value = device == 40 ? 9 : 8;
-      return 0;
+      return kSuccess;
     case 76:
       *value = 0;
-      return 0;
+      return kSuccess;
     case 95:
       *value = 1;
-      return 0;
+      return kSuccess;
     case 97:
       *value = device == 40 ? 227 << 10 : 163 << 10;
-      return 0;
+      return kSuccess;
     default:
-      return 1;
+      return kInvalidValue;
   }
 }
 

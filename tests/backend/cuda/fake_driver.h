@@ -1,0 +1,26 @@
+// What the parts of the fake driver share.
+#pragma once
+
+#include <string>
+
+namespace fusetune::testing {
+
+enum FakeResult : int {  // values of CUresult
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNoDevice = 100,
+  kInvalidImage = 200,
+  kNotFound = 500,
+  kIllegalAddress = 700,
+  kLaunchFailed = 719,
+  kCooperativeLaunchTooLarge = 720,
+  kUnknown = 999,
+};
+
+/// $FUSETUNE_FAKE_DRIVER: see fake_driver.cpp.
+std::string behaviour();
+/// How many blocks the first device holds at once: one a multiprocessor.
+int resident_blocks();
+
+}  // namespace fusetune::testing

@@ -1,0 +1,227 @@
+// The fake driver's memory and launches. It cannot execute a cubin: it reads ft_kernel_id from the image,
+// takes the emulator's build of the same kernel from $FUSETUNE_FAKE_KERNELS/<id, 16 hexadecimal digits>.so
+// and runs that, at once. Times are those of the emulation. A wrong kernel's finding goes to stderr and is an
+// error that stays, as on a GPU.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string_view>
+
+#include <elf.h>
+
+#include "backend/cuda/cubin_image.h"
+#include "backend/simt/device_memory.h"
+#include "backend/simt/emulator.h"
+#include "backend/simt/kernel_library.h"
+#include "fake_driver.h"
+
+using namespace fusetune::testing;
+namespace simt = fusetune::backend::simt;
+
+namespace {
+
+constexpr int kFreeSharedBytes = 48 << 10;  // more must be asked for
+constexpr int kRegisters = 32;              // of every kernel
+
+struct FakeFunction {
+  simt::Kernel kernel;
+  std::shared_ptr<const simt::KernelLibrary> library;
+  int allowed_shared_bytes = kFreeSharedBytes;
+};
+struct FakeEvent {
+  std::chrono::steady_clock::time_point time;
+};
+
+/// The whole device. Never destroyed: the program may end while it is in use.
+struct FakeDevice {
+  simt::DeviceMemory memory;
+  std::map<unsigned long long, std::size_t> allocations;
+  std::deque<FakeFunction> functions;
+  int error = kSuccess;  // of a launch: it stays
+};
+FakeDevice& device() {
+  static FakeDevice& the_device = *new FakeDevice;
+  return the_device;
+}
+
+void* host(unsigned long long address) {
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
+}
+
+/// The rest of the allocation behind an address holds so many bytes.
+bool holds(unsigned long long address, std::size_t bytes) {
+  auto after = device().allocations.upper_bound(address);
+  if (after == device().allocations.begin()) return false;
+  --after;
+  return address + bytes <= after->first + after->second;
+}
+
+/// The driver is given an image without its size: the file ends with its tables.
+std::string_view whole_image(const void* image) {
+  Elf64_Ehdr header;
+  std::memcpy(&header, image, sizeof header);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return {};
+  const std::size_t sections = header.e_shoff + std::size_t{header.e_shnum} * header.e_shentsize;
+  const std::size_t segments = header.e_phoff + std::size_t{header.e_phnum} * header.e_phentsize;
+  return {static_cast<const char*>(image), std::max(sections, segments)};
+}
+
+int run(FakeFunction& function, int blocks, int threads, unsigned shared, bool cooperative,
+        const void* arguments) {
+  FakeDevice& on = device();
+  if (on.error != kSuccess) return on.error;
+  if (behaviour() == "hanging")
+    for (;;) pause();
+  if (behaviour() == "faulting") {
+    on.error = kIllegalAddress;
+    return kSuccess;
+  }
+  if (threads != function.kernel.threads || static_cast<int>(shared) > function.allowed_shared_bytes)
+    return kInvalidValue;
+  if (cooperative && blocks > resident_blocks()) return kCooperativeLaunchTooLarge;
+  ft_gpu_args args;
+  std::memcpy(&args, arguments, sizeof args);
+  simt::LaunchOptions options;
+  options.blocks = blocks;
+  options.shared_bytes = shared;
+  options.cooperative = cooperative;
+  if (const auto finding = simt::launch(function.kernel, args, on.memory, options)) {
+    fmt::print(stderr, "fake driver: {}\n", finding->message);
+    on.error = kLaunchFailed;
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+int cuDevicePrimaryCtxRetain(void** context, int /*device*/) {
+  *context = &device();
+  return kSuccess;
+}
+int cuDevicePrimaryCtxRelease_v2(int /*device*/) { return kSuccess; }
+int cuCtxSetCurrent(void* /*context*/) { return kSuccess; }
+int cuCtxSynchronize() { return device().error; }
+
+int cuMemAlloc_v2(unsigned long long* address, std::size_t bytes) {
+  void* const memory = device().memory.allocate(static_cast<std::int64_t>(bytes), "device memory");
+  *address = reinterpret_cast<std::uintptr_t>(memory);
+  device().allocations[*address] = bytes;
+  return device().error;
+}
+int cuMemFree_v2(unsigned long long address) {
+  return device().allocations.erase(address) == 1 ? device().error : kInvalidValue;
+}
+int cuMemcpyHtoD_v2(unsigned long long to, const void* from, std::size_t bytes) {
+  if (!holds(to, bytes)) return kInvalidValue;
+  std::memcpy(host(to), from, bytes);
+  return device().error;
+}
+int cuMemcpyDtoH_v2(void* to, unsigned long long from, std::size_t bytes) {
+  if (!holds(from, bytes)) return kInvalidValue;
+  std::memcpy(to, host(from), bytes);
+  return device().error;
+}
+int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, std::size_t bytes,
+                         void* /*stream*/) {
+  if (!holds(to, bytes) || !holds(from, bytes)) return kInvalidValue;
+  std::memcpy(host(to), host(from), bytes);
+  return device().error;
+}
+int cuMemsetD8_v2(unsigned long long to, unsigned char value, std::size_t bytes) {
+  if (!holds(to, bytes)) return kInvalidValue;
+  std::memset(host(to), value, bytes);
+  return device().error;
+}
+
+int cuModuleLoadData(void** module, const void* image) {
+  const auto id = fusetune::backend::cuda::kernel_id(whole_image(image));
+  const char* folder = std::getenv("FUSETUNE_FAKE_KERNELS");
+  if (!id || folder == nullptr) return kInvalidImage;
+  const auto path = std::filesystem::path(folder) / fmt::format("{:016x}.so", *id);
+  if (!std::filesystem::exists(path)) {
+    fmt::print(stderr, "fake driver: there is no {}\n", path.string());
+    return kInvalidImage;
+  }
+  *module = new std::shared_ptr<const simt::KernelLibrary>(
+      std::make_shared<simt::KernelLibrary>(path, simt::Mode::fast, nullptr));
+  return device().error;
+}
+int cuModuleUnload(void* module) {
+  delete static_cast<std::shared_ptr<const simt::KernelLibrary>*>(module);
+  return device().error;
+}
+int cuModuleGetFunction(void** function, void* module, const char* symbol) {
+  const auto& library = *static_cast<std::shared_ptr<const simt::KernelLibrary>*>(module);
+  try {
+    device().functions.push_back({.kernel = library->kernel(symbol), .library = library});
+  } catch (const std::exception&) {
+    return kNotFound;
+  }
+  *function = &device().functions.back();
+  return device().error;
+}
+int cuFuncGetAttribute(int* value, int attribute, void* function) {
+  switch (attribute) {
+    case 0:
+      *value = static_cast<FakeFunction*>(function)->kernel.threads;
+      return device().error;
+    case 4:
+      *value = kRegisters;
+      return device().error;
+    default:
+      *value = 0;
+      return device().error;
+  }
+}
+int cuFuncSetAttribute(void* function, int attribute, int value) {
+  constexpr int kDynamicShared = 8;
+  if (attribute != kDynamicShared || value > simt::kMaxSharedBytes) return kInvalidValue;
+  static_cast<FakeFunction*>(function)->allowed_shared_bytes = value;
+  return device().error;
+}
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* /*function*/, int /*threads*/,
+                                                std::size_t /*shared_bytes*/) {
+  *blocks = 1;
+  return device().error;
+}
+int cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, unsigned block, unsigned, unsigned,
+                   unsigned shared_bytes, void* /*stream*/, void** parameters, void** /*extra*/) {
+  return run(*static_cast<FakeFunction*>(function), static_cast<int>(grid), static_cast<int>(block),
+             shared_bytes, false, parameters[0]);
+}
+int cuLaunchCooperativeKernel(void* function, unsigned grid, unsigned, unsigned, unsigned block, unsigned,
+                              unsigned, unsigned shared_bytes, void* /*stream*/, void** parameters) {
+  return run(*static_cast<FakeFunction*>(function), static_cast<int>(grid), static_cast<int>(block),
+             shared_bytes, true, parameters[0]);
+}
+
+int cuEventCreate(void** event, unsigned /*flags*/) {
+  *event = new FakeEvent;
+  return device().error;
+}
+int cuEventDestroy_v2(void* event) {
+  delete static_cast<FakeEvent*>(event);
+  return device().error;
+}
+int cuEventRecord(void* event, void* /*stream*/) {
+  static_cast<FakeEvent*>(event)->time = std::chrono::steady_clock::now();
+  return device().error;
+}
+int cuEventSynchronize(void* /*event*/) { return device().error; }
+int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
+  const std::chrono::duration<float, std::milli> time =
+      static_cast<FakeEvent*>(end)->time - static_cast<FakeEvent*>(begin)->time;
+  *milliseconds = time.count();
+  return device().error;
+}
+
+}  // extern "C"

@@ -1,0 +1,103 @@
+// generate --target cuda|hip and verify --backend simt: a GPU's kernels without a GPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+
+namespace fusetune::cli_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+Outcome on_small_block(std::vector<std::string> words, const std::filesystem::path& directory = {}) {
+  for (const char* word :
+       {"--heads", "2", "--head-size", "20", "--seq", "33", "--mask", "causal", "--ffn", "72"})
+    words.emplace_back(word);
+  return fusetune(words, directory);
+}
+
+TEST(GenerateForGpu, PrintsReadableSources) {
+  const Outcome run = on_small_block({"generate", "48996", "--target", "cuda", "--dtype", "bf16"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("#include \"cuda/platform_nvidia.h\""));
+  EXPECT_THAT(run.out, HasSubstr("using T = bf16;"));
+  EXPECT_THAT(run.out, HasSubstr("//            | merge_heads |"));
+  EXPECT_EQ(run.out, on_small_block({"generate", "48996", "--target", "cuda", "--dtype", "bf16"}).out);
+}
+
+TEST(GenerateForGpu, WritesAFileForEachSegment) {
+  const base::TemporaryDirectory directory;
+  const Outcome run = on_small_block(
+      {"generate", "48996", "--target", "hip", "--standalone", "--out", "sources"}, directory.path());
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("segment_1_6_hand_written.hip"));
+  const std::string text = base::read_file(directory.path() / "sources" / "segment_7_7.hip");
+  EXPECT_THAT(text, Not(HasSubstr("#include")));
+  EXPECT_THAT(text, HasSubstr("#line 1 \"cuda/platform_hip.h\""));
+}
+
+TEST(GenerateForGpu, ReportsWhatNvrtcMakesOfIt) {
+  const Outcome run = on_small_block({"generate", "48996", "--target", "cuda", "--arch", "sm_80,sm_90a",
+                                      "--dtype", "f16", "--compile", "--json"});
+  if (run.exit_code == 3) GTEST_SKIP() << run.err;
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto rows = nlohmann::json::parse(run.out);
+  ASSERT_EQ(rows.size(), 14u);
+  for (const auto& row : rows) {
+    EXPECT_EQ(row["outcome"], "ok") << row;
+    EXPECT_GT(row["registers"], 8) << row;
+    EXPECT_GT(row["cubin_bytes"], 1000) << row;
+  }
+  EXPECT_THAT(run.err, HasSubstr("sm_90a f16: 7 of 7 kernels compiled"));
+}
+
+TEST(GenerateForGpu, RefusesWhatTheTargetDoesNotHave) {
+  EXPECT_THAT(on_small_block({"generate", "7", "--target", "cuda", "--isa", "avx2"}).err,
+              HasSubstr("--isa is for --target cpu"));
+  EXPECT_THAT(on_small_block({"generate", "7", "--arch", "sm_90a"}).err,
+              HasSubstr("--arch is for --target cuda"));
+  EXPECT_THAT(on_small_block({"generate", "7", "--target", "cuda", "--arch", "sm_70"}).err,
+              HasSubstr("sm_80"));
+  EXPECT_THAT(on_small_block({"generate", "7", "--target", "hip", "--dtype", "f16"}).err,
+              HasSubstr("float32"));
+  EXPECT_THAT(on_small_block({"generate", "7", "--target", "cuda", "--arch", "sm_80,sm_90a"}).err,
+              HasSubstr("--out DIR or --compile"));
+}
+
+TEST(VerifyInEmulator, ChecksEachKernelAndThePlan) {
+  const Outcome run = on_small_block({"verify", "48996", "--backend", "simt", "--dtype", "f16", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.out << run.err;
+  const auto rows = nlohmann::json::parse(run.out);
+  ASSERT_EQ(rows.size(), 7u + 1u);
+  for (const auto& row : rows) EXPECT_EQ(row["outcome"], "ok") << row;
+}
+
+TEST(VerifyInEmulator, FindsAMissingBarrier) {
+  const base::TemporaryDirectory directory;
+  const Outcome copied =
+      shell("cp -r \"" FUSETUNE_SOURCE_DIR
+            "/kernels\" k && sed -i 's/block_sync();  \\/\\/ this "
+            "step.s tile/\\/\\/ this step.s tile/' k/cuda/gemm.h && ! diff -q \"" FUSETUNE_SOURCE_DIR
+            "/kernels/cuda/gemm.h\" k/cuda/gemm.h",
+            directory.path());
+  ASSERT_EQ(copied.exit_code, 0) << copied.err;
+  const Outcome run = on_small_block({"verify", "--variant", "[7]", "--backend", "simt", "--kernel-dir", "k"},
+                                     directory.path());
+  EXPECT_EQ(run.exit_code, 1) << run.out;
+  EXPECT_THAT(run.out, HasSubstr("ft_segment_7_7_f32"));
+  EXPECT_THAT(run.out, HasSubstr("cuda/gemm.h:"));
+  EXPECT_THAT(run.out, HasSubstr("repeat: fusetune verify --variant '[7]'"));
+}
+
+TEST(VerifyInEmulator, OptionsOfOtherBackendsAreRefused) {
+  EXPECT_THAT(on_small_block({"verify", "7", "--backend", "simt", "--threads", "2"}).err,
+              HasSubstr("--threads means nothing to --backend simt"));
+  EXPECT_THAT(on_small_block({"verify", "7", "--emulation", "fast"}).err,
+              HasSubstr("--emulation goes with --backend simt"));
+}
+
+}  // namespace
+}  // namespace fusetune::cli_test

@@ -1,0 +1,126 @@
+// GPU schedules: their text, what they cut a segment into, what is refused and why.
+#include "lower/gpu_schedule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace fusetune::lower {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+GpuTarget h100() { return {227 << 10, 132}; }
+
+std::string phases(plan::SegmentVariant variant, GpuHandOff hand_off) {
+  GpuSchedule schedule;
+  schedule.hand_off = hand_off;
+  schedule.tile_columns = 128;
+  return lower_segment(variant, schedule, block::Problem{}, h100()).to_string();
+}
+
+TEST(GpuSchedule, TextAndBack) {
+  GpuSchedule schedule;
+  schedule.hand_off = GpuHandOff::norm;
+  schedule.sync = GpuSync::rows;
+  schedule.warps = 8;
+  schedule.tile_rows = 128;
+  schedule.tile_columns = 256;
+  schedule.tile_depth = 64;
+  schedule.stages = 4;
+  schedule.split_k = 2;
+  schedule.query_rows = 128;
+  schedule.row_block = 32;
+  schedule.ffn_chunk = 512;
+  EXPECT_EQ(schedule.to_string(),
+            "handoff=norm sync=rows warps=8 tile=128x256x64 stages=4 split=2 query=128 rows=32 ffn=512");
+  EXPECT_EQ(GpuSchedule::parse(schedule.to_string()), schedule);
+  EXPECT_EQ(GpuSchedule::parse("warps=2").warps, 2);
+  for (const char* bad :
+       {"warp=2", "warps=0", "warps=-1", "warps", "tile=64x64", "handoff=magic", "sync=block"})
+    EXPECT_THROW(GpuSchedule::parse(bad), base::UsageError) << bad;
+}
+
+TEST(GpuPhases, ProductsTakeTheirNeighboursIn) {
+  EXPECT_EQ(phases({{7, 9}, false}, GpuHandOff::fused),
+            "columns [out_gemm out_bias_residual] | rows [layernorm1]");
+  EXPECT_EQ(phases({{7, 9}, false}, GpuHandOff::norm), "rows [out_gemm out_bias_residual layernorm1]");
+  EXPECT_EQ(phases({{6, 8}, false}, GpuHandOff::fused), "columns [merge_heads out_gemm out_bias_residual]");
+  EXPECT_EQ(phases({{11, 13}, false}, GpuHandOff::fused),
+            "columns [ffn1_bias_gelu ffn2_gemm ffn2_bias_residual]");
+  EXPECT_EQ(
+      phases({{7, 14}, false}, GpuHandOff::norm),
+      "rows [out_gemm out_bias_residual layernorm1] | columns [ffn1_gemm ffn1_bias_gelu] | rows [ffn2_gemm "
+      "ffn2_bias_residual layernorm2]");
+}
+
+TEST(GpuPhases, EveryHandOffCoversEverySegmentInOrder) {
+  for (const auto& variant : plan::all_variants())
+    for (const auto& schedule : program_space(variant, block::Problem{}, h100())) {
+      const SegmentProgram program = lower_segment(variant, schedule, block::Problem{}, h100());
+      int next = variant.segment.first;
+      for (const Phase& phase : program.phases) {
+        EXPECT_EQ(phase.first, next) << variant.to_string() << " " << schedule.to_string();
+        next = phase.last + 1;
+      }
+      EXPECT_EQ(next, variant.segment.last + 1) << variant.to_string() << " " << schedule.to_string();
+    }
+}
+
+TEST(GpuSpace, HasEveryVariantAndNoScheduleTwice) {
+  std::size_t most = 0;
+  for (const auto& variant : plan::all_variants()) {
+    const auto space = schedule_space(variant, block::Problem{}, h100());
+    ASSERT_FALSE(space.empty()) << variant.to_string();
+    EXPECT_EQ(space.front(), default_schedule(variant, block::Problem{}, h100()));
+    most = std::max(most, space.size());
+    for (std::size_t i = 0; i < space.size(); ++i) {
+      EXPECT_THAT(refuse(space[i], variant, block::Problem{}, h100()), IsEmpty());
+      EXPECT_EQ(canonical(space[i], variant, block::Problem{}), space[i]);
+      for (std::size_t j = 0; j < i; ++j) EXPECT_NE(space[i], space[j]) << variant.to_string();
+    }
+  }
+  EXPECT_LE(most, 12u);  // searching takes its time for each
+  EXPECT_GE(most, 6u);
+}
+
+std::string reason(plan::SegmentVariant variant, std::string_view schedule, GpuTarget target = h100()) {
+  return refuse(GpuSchedule::parse(schedule), variant, block::Problem{}, target);
+}
+
+TEST(GpuRefusals, SayWhatIsWrong) {
+  EXPECT_THAT(reason({{7, 7}, false}, "warps=3"), HasSubstr("expected 1, 2, 4, 8 or 16"));
+  EXPECT_THAT(reason({{7, 7}, false}, "tile=64x64x24"), HasSubstr("multiple of 16"));
+  EXPECT_THAT(reason({{7, 7}, false}, "tile=16x16x32"), HasSubstr("cannot be divided among 4 warps"));
+  EXPECT_THAT(reason({{7, 7}, false}, "tile=256x256x32"), HasSubstr("registers"));
+  EXPECT_THAT(reason({{7, 7}, false}, "stages=1"), HasSubstr("outside 2..8"));
+  EXPECT_THAT(reason({{7, 7}, false}, "split=200"), HasSubstr("steps"));
+  EXPECT_THAT(reason({{7, 7}, false}, "sync=rows"), HasSubstr("several stages"));
+  EXPECT_THAT(reason({{2, 5}, true}, "query=32"), HasSubstr("16 query rows"));
+  EXPECT_THAT(reason({{2, 5}, false}, "query=48"), HasSubstr("16, 32, 64 or 128"));
+  EXPECT_THAT(reason({{7, 14}, false}, "handoff=pipeline rows=24 tile=64x128x32"), HasSubstr("row block"));
+  EXPECT_THAT(reason({{7, 14}, false}, "handoff=pipeline rows=64 tile=64x128x32", {99 << 10, 132}),
+              HasSubstr("bytes of shared memory per block, the device has 101376"));
+}
+
+TEST(GpuMemory, RowsOfScoresSpillWhereTheyDoNotFit) {
+  block::Problem problem;
+  const plan::SegmentVariant attention{{2, 6}, false};
+  const Phase phase{PhaseKind::heads, 2, 6};
+  EXPECT_TRUE(head_memory(phase, false, GpuSchedule{}, problem, h100()).scores_on_chip);
+  problem.seq = 4096;
+  EXPECT_FALSE(head_memory(phase, false, GpuSchedule{}, problem, h100()).scores_on_chip);
+  EXPECT_THAT(refuse(default_schedule(attention, problem, h100()), attention, problem, h100()), IsEmpty());
+}
+
+TEST(GpuTiles, WarpsAreAsSquareAsTheTileAllows) {
+  EXPECT_EQ(gemm_warp_rows(64, 64, 4), 2);
+  EXPECT_EQ(gemm_warp_rows(16, 64, 4), 1);
+  EXPECT_EQ(gemm_warp_rows(128, 128, 8), 2);
+  EXPECT_EQ(gemm_warp_rows(16, 16, 4), 0);
+}
+
+}  // namespace
+}  // namespace fusetune::lower

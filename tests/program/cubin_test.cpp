@@ -1,0 +1,98 @@
+// Every segment variant in every dtype through NVRTC, without a GPU: one architecture wholly, of the others a
+// sample that moves on from day to day.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+
+#include "backend/cuda/cubin_compiler.h"
+#include "backend/cuda/cubin_image.h"
+#include "base/error.h"
+#include "program/gpu_kernels.h"
+
+namespace fusetune::gpu_test {
+namespace {
+
+using backend::cuda::Architecture;
+using backend::cuda::CubinResult;
+using block::Dtype;
+
+/// Small, so that compiling takes little; the kernels' structure is the same for all sizes.
+Case small_case(Dtype dtype) {
+  Case small;
+  small.dtype = dtype;
+  small.seq = 64;
+  small.head_size = 32;
+  small.ffn = 128;
+  return small;
+}
+
+std::vector<codegen::GpuKernel> kernels_for(Dtype dtype, const Architecture& architecture) {
+  const block::Problem problem = small_case(dtype).problem();
+  lower::GpuTarget target;
+  target.shared_bytes = backend::cuda::limits(architecture).shared_bytes_per_block;
+  std::vector<codegen::GpuKernel> kernels;
+  for (const auto& variant : plan::all_variants())
+    kernels.push_back(
+        codegen::generate_gpu(variant, lower::default_schedule(variant, problem, target), problem, target));
+  return kernels;
+}
+
+class Cubins : public testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      nvrtc_.emplace();
+    } catch (const base::EnvironmentError& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+
+  std::vector<Architecture> architectures() const {
+    return backend::cuda::supported_architectures(nvrtc_->architectures());
+  }
+
+  void expect_compiled(const std::vector<codegen::GpuKernel>& kernels, const Architecture& architecture) {
+    std::vector<backend::cuda::CubinSource> sources;
+    for (const auto& kernel : kernels)
+      sources.push_back({kernel.symbol, kernel.symbol,
+                         codegen::translation_unit({&kernel, 1}, codegen::GpuDialect::cuda), architecture});
+    backend::cuda::CubinCompiler compiler(*nvrtc_, {});
+    const auto results = compiler.compile(sources);
+    const auto limits = backend::cuda::limits(architecture);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      ASSERT_EQ(results[i].status, CubinResult::Status::ok) << architecture.name() << "\n" << results[i].log;
+      const auto id = backend::cuda::kernel_id(results[i].cubin);
+      ASSERT_TRUE(id.has_value()) << kernels[i].symbol;
+      EXPECT_EQ(*id, std::stoull(kernels[i].hash, nullptr, 16)) << kernels[i].symbol;
+      EXPECT_LE(results[i].resources.registers * kernels[i].launch(1).threads, limits.registers_per_block);
+    }
+  }
+
+  std::optional<backend::cuda::Nvrtc> nvrtc_;
+};
+
+TEST_F(Cubins, EveryVariantInF32) { expect_compiled(kernels_for(Dtype::f32, {90, true}), {90, true}); }
+TEST_F(Cubins, EveryVariantInF16) { expect_compiled(kernels_for(Dtype::f16, {90, true}), {90, true}); }
+TEST_F(Cubins, EveryVariantInBf16) { expect_compiled(kernels_for(Dtype::bf16, {90, true}), {90, true}); }
+
+TEST_F(Cubins, ASampleForEveryArchitecture) {
+  const char* const fixed = std::getenv("FUSETUNE_TEST_DAY");
+  const long day = fixed != nullptr ? std::atol(fixed)
+                                    : std::chrono::duration_cast<std::chrono::hours>(
+                                          std::chrono::system_clock::now().time_since_epoch())
+                                              .count() /
+                                          24;
+  std::cout << "sample of day " << day << " (FUSETUNE_TEST_DAY=" << day << " repeats it)\n";
+  std::size_t turn = static_cast<std::size_t>(day);
+  for (const Architecture& architecture : architectures())
+    for (const Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
+      const auto all = kernels_for(dtype, architecture);
+      turn = turn * 31 + 17;
+      expect_compiled({all[turn % all.size()], all[turn / 7 % all.size()]}, architecture);
+    }
+}
+
+}  // namespace
+}  // namespace fusetune::gpu_test
