@@ -17,6 +17,7 @@
 #include "cli/plan_kernels.h"
 #include "cli/problem_options.h"
 #include "cli/progress.h"
+#include "cli/segment_argument.h"
 #include "measure/environment.h"
 
 namespace fusetune::cli {
@@ -27,6 +28,8 @@ struct GenerateArguments {
   ProblemOptions problem;
   ScheduleOption schedule;
   bool all_segments = false, standalone = false, compile = false;
+  std::vector<std::string> variants;
+  std::string schedule_text;
   std::string target = "cpu", isa, arch, out, cxx, kernel_dir;
   int threads = 0, jobs = 0;
   RowsOutput output;
@@ -34,6 +37,8 @@ struct GenerateArguments {
   void declare(Options& options) {
     masks.declare(options, false);
     options.flag("--all-segments", all_segments, "all 147 segment variants instead of a plan's");
+    options.texts("--variant", variants, "VARIANT", "single kernels, e.g. '[7-14]' or '[2-6]*'");
+    options.text("--schedule-text", schedule_text, "SCHEDULE", "one schedule for every --variant");
     options.choice("--target", target, {"cpu", "cuda", "hip"}, "language of the sources");
     options.text("--isa", isa, "generic|avx2|avx512",
                  "cpu: instruction set; default: the best this CPU runs");
@@ -142,6 +147,22 @@ int compile_all(const std::vector<codegen::KernelSource>& kernels, lower::Isa is
   return failed == 0 ? kDone : kBadAnswer;
 }
 
+std::vector<plan::SegmentVariant> wanted_variants(GenerateArguments& arguments) {
+  const std::vector<plan::FusionMask> masks = arguments.masks.masks();
+  if (!arguments.schedule_text.empty() && arguments.variants.empty())
+    throw base::UsageError("--schedule-text goes with --variant");
+  if (static_cast<int>(!masks.empty()) + static_cast<int>(arguments.all_segments) +
+          static_cast<int>(!arguments.variants.empty()) !=
+      1)
+    throw base::UsageError("what is to be generated? Give one of a MASK, --variant and --all-segments");
+  if (arguments.all_segments) return {plan::all_variants().begin(), plan::all_variants().end()};
+  std::vector<plan::SegmentVariant> variants;
+  for (const std::string& text : arguments.variants) variants.push_back(parse_variant(text));
+  if (!variants.empty()) return variants;
+  if (masks.size() > 1) throw base::UsageError("generate takes one MASK");
+  return plan::FusionPlan::from_mask(masks.front()).variants();
+}
+
 }  // namespace
 
 int run_generate(Options& options) {
@@ -153,20 +174,12 @@ int run_generate(Options& options) {
     base::note("note: --cxx has no effect without --compile but on which records count for --schedule best");
   if (!arguments.kernel_dir.empty()) codegen::set_kernel_directory(arguments.kernel_dir);
 
-  std::vector<plan::SegmentVariant> variants;
-  if (arguments.all_segments) {
-    variants.assign(plan::all_variants().begin(), plan::all_variants().end());
-    if (!arguments.masks.masks().empty()) throw base::UsageError("give a MASK or --all-segments, not both");
-  } else {
-    const auto masks = arguments.masks.at_least_one();
-    if (masks.size() > 1) throw base::UsageError("generate takes one MASK");
-    variants = plan::FusionPlan::from_mask(masks.front()).variants();
-  }
-
+  const std::vector<plan::SegmentVariant> variants = wanted_variants(arguments);
   const block::Problem problem = arguments.problem.problem();
   if (arguments.target != "cpu")
-    return generate_for_gpu({arguments.target, arguments.arch, arguments.out, arguments.standalone,
-                             arguments.compile, arguments.jobs, variants, problem, arguments.output});
+    return generate_for_gpu({arguments.target, arguments.arch, arguments.out, arguments.schedule_text,
+                             arguments.standalone, arguments.compile, arguments.jobs, variants, problem,
+                             arguments.output});
   const backend::cpu::CpuInfo cpu = backend::cpu::probe_cpu();
   const lower::CpuTarget target = target_of(cpu, arguments);
   const std::string where = arguments.schedule.wants_records() ? fingerprint(cpu, target, arguments.cxx) : "";
@@ -174,7 +187,11 @@ int run_generate(Options& options) {
 
   std::vector<codegen::KernelSource> kernels;
   for (const plan::SegmentVariant& variant : variants)
-    kernels.push_back(codegen::generate_cpu(variant, schedules(variant), problem, target));
+    kernels.push_back(codegen::generate_cpu(variant,
+                                            arguments.schedule_text.empty()
+                                                ? schedules(variant)
+                                                : lower::Schedule::parse(arguments.schedule_text),
+                                            problem, target));
   base::note(fmt::format("{}  {}, {} threads  {}", describe(problem), lower::name(target.isa), target.threads,
                          describe(schedules, variants)));
   if (arguments.out.empty())

@@ -11,9 +11,10 @@
 namespace fusetune::cli {
 
 struct GpuGeneration {
-  std::string target;        // cuda or hip
-  std::string architecture;  // --arch: "sm_90a", "all", or empty for the default
-  std::string out;           // directory; empty: print
+  std::string target;         // cuda or hip
+  std::string architecture;   // --arch: "sm_90a", "all", or empty for the default
+  std::string out;            // directory; empty: print
+  std::string schedule_text;  // one for all variants; empty: each one's default
   bool standalone = false, compile = false;
   int jobs = 0;
   std::vector<plan::SegmentVariant> variants;

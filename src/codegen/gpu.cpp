@@ -212,12 +212,12 @@ void GpuWriter::emit_head_sources(const Phase& phase) {
   const bool needs_qk = phase.first <= 2, needs_v = phase.last >= 5;
   if (phase.first == 1) {
     const std::string qkv = use(Tensor::qkv), bias = use(Parameter::b_qkv);
-    for (int part = 0; part < (needs_v ? 3 : 2); ++part)
-      code_.line(
-          "const BiasedRows<T, W, 3 * D> {}_rows = {{{} + (i64(b) * S * 3 + {}) * D + h * W, {} + {} * D + h "
-          "* W, "
-          "{}}};",
-          "qkv"[part], qkv, part, bias, part, part == 0 ? "nullptr" : "used");
+    for (int part = 0; part < (needs_v ? 3 : 2); ++part) {
+      code_.line("const BiasedRows<T, W, 3 * D> {}_rows = {{{} + (i64(b) * S * 3 + {}) * D + h * W,",
+                 "qkv"[part], qkv, part);
+      code_.line("                                       {} + {} * D + h * W, {}}};", bias, part,
+                 part == 0 ? "nullptr" : "used");
+    }
     return;
   }
   if (needs_qk) {
@@ -359,16 +359,17 @@ void GpuWriter::emit_attention_output(const Phase& phase) {
     value = fmt::format("Values<T, D>{{{} + i64(row) * D}}", use(Tensor::attn_sum));
   }
   if (phase.last == 9) {
-    code_.line("layernorm_rows_out<Row, S, D>(row, rows, {},", value);
-    code_.line("                              {}, {}, eps, {}, args.mask, false);", use(Parameter::gamma1),
-               use(Parameter::beta1), use(Tensor::norm1));
+    code_.line("layernorm_rows_out<Row, S, D>(row, rows,");
+    code_.line("    {},", value);
+    code_.line("    {}, {}, eps, {}, args.mask, false);", use(Parameter::gamma1), use(Parameter::beta1),
+               use(Tensor::norm1));
     return;
   }
   const std::string memory = in_memory(Tensor::norm1) ? fmt::format("{} + i64(row) * D", use(Tensor::norm1))
                                                       : "static_cast<T*>(nullptr)";
-  code_.line("layernorm_row_block<Row, D>(rows, {},", value);
-  code_.line("                            {}, {}, eps, block, {});", use(Parameter::gamma1),
-             use(Parameter::beta1), memory);
+  code_.line("layernorm_row_block<Row, D>(rows,");
+  code_.line("    {},", value);
+  code_.line("    {}, {}, eps, block, {});", use(Parameter::gamma1), use(Parameter::beta1), memory);
 }
 
 /// Operators 10 (or 11, 12) to 12, `chunk` inner columns at a time: sums hold operator 12's result.
@@ -414,9 +415,10 @@ void GpuWriter::emit_ffn(const Phase& phase) {
     code_.line("save_row_block<Row, D>(rows, {}, {} + i64(row) * D);", value, use(Tensor::ffn_sum));
     return;
   }
-  code_.line("layernorm_rows_out<Row, S, D>(row, rows, {},", value);
-  code_.line("                              {}, {}, eps, {}, args.mask, true);", use(Parameter::gamma2),
-             use(Parameter::beta2), use(Tensor::output));
+  code_.line("layernorm_rows_out<Row, S, D>(row, rows,");
+  code_.line("    {},", value);
+  code_.line("    {}, {}, eps, {}, args.mask, true);", use(Parameter::gamma2), use(Parameter::beta2),
+             use(Tensor::output));
 }
 
 void GpuWriter::emit_row_pipeline(const Phase& phase) {
@@ -477,7 +479,9 @@ void GpuWriter::emit_hand_over(std::size_t index) {
 
 void GpuWriter::emit_phase(std::size_t index) {
   const Phase& phase = program_.phases[index];
-  code_.open_comment("{}: {}", name(phase.kind), operator_list(phase.first, phase.last));
+  const auto label = [](int op) { return fmt::format("{} {}", op, block::name(static_cast<Operator>(op))); };
+  code_.open_comment("{}: {}{}", name(phase.kind), label(phase.first),
+                     phase.last > phase.first ? " to " + label(phase.last) : "");
   emit_hand_over(index);
   switch (phase.kind) {
     case PhaseKind::columns:
@@ -530,8 +534,8 @@ std::string tensor_list(const std::vector<Tensor>& tensors) {
 
 std::string GpuWriter::header_comment() const {
   const auto& v = program_.variant;
-  std::string text = fmt::format("// Segment {} of an encoder block: operators {}.\n", v.to_string(),
-                                 operator_list(v.segment.first, v.segment.last));
+  std::string text = fmt::format("// Segment {} of an encoder block{}.\n", v.to_string(),
+                                 v.hand_written ? ", with the hand-written attention" : "");
   text += problem_line(problem_);
   text += fmt::format("// Schedule: {}\n//\n", schedule_.to_string()) + drawing() + "//\n";
   return text;
