@@ -1,20 +1,40 @@
 #include "cli/interrupt.h"
 
+#include <atomic>
 #include <csignal>
+#include <cstdint>
+#include <ctime>
 
 namespace fusetune::cli {
 namespace {
 
-volatile std::sig_atomic_t caught = 0;
+/// When the first signal came, in nanoseconds of a clock that starts above 0; 0: none came.
+std::atomic<std::int64_t> caught_at = 0;
+static_assert(std::atomic<std::int64_t>::is_always_lock_free, "written by a signal handler");
 
-void remember(int) { caught = 1; }
+/// Signals closer together are one request: timeout(1) and shells signal a process and then its group.
+constexpr std::int64_t kSameRequest = 1'000'000'000;
+
+std::int64_t nanoseconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+void remember(int signal) {
+  const std::int64_t now = nanoseconds();
+  std::int64_t first = 0;
+  if (caught_at.compare_exchange_strong(first, now) || now - first < kSameRequest) return;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);  // delivered when this handler returns
+}
 
 }  // namespace
 
 void catch_interrupts() {
   struct sigaction action = {};
   action.sa_handler = remember;
-  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
@@ -24,7 +44,7 @@ void catch_interrupts() {
   if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
 }
 
-bool interrupted() { return caught != 0; }
+bool interrupted() { return caught_at != 0; }
 
 void stop_if_interrupted() {
   if (interrupted()) throw Interrupted{};

@@ -6,8 +6,8 @@ namespace fusetune::cli {
 /// Thrown by commands to end with exit code 130.
 struct Interrupted {};
 
-/// From here on the first SIGINT or SIGTERM only makes interrupted() true; the second ends the process at
-/// once.
+/// From here on the first SIGINT or SIGTERM only makes interrupted() true; another one, a second later or
+/// more, ends the process at once.
 void catch_interrupts();
 bool interrupted();
 /// Throws Interrupted if interrupted().

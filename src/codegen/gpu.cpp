@@ -23,7 +23,6 @@ using block::Operator;
 using block::Parameter;
 using block::Tensor;
 using block::Weight;
-using lower::GpuHandOff;
 using lower::GpuSync;
 using lower::Phase;
 using lower::PhaseKind;

@@ -1,5 +1,6 @@
 // Every segment variant in every dtype through NVRTC, without a GPU: one architecture wholly, of the others a
-// sample that moves on from day to day.
+// sample that moves on from day to day. Built a second time with FUSETUNE_EVERY_ARCHITECTURE for
+// tools/test --full.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -73,6 +74,17 @@ class Cubins : public testing::Test {
   std::optional<backend::cuda::Nvrtc> nvrtc_;
 };
 
+#ifdef FUSETUNE_EVERY_ARCHITECTURE
+
+TEST_F(Cubins, EveryVariantForEveryArchitecture) {
+  for (const Architecture& architecture : architectures())
+    for (const Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16})
+      if (architecture != Architecture{90, true})
+        expect_compiled(kernels_for(dtype, architecture), architecture);
+}
+
+#else
+
 TEST_F(Cubins, EveryVariantInF32) { expect_compiled(kernels_for(Dtype::f32, {90, true}), {90, true}); }
 TEST_F(Cubins, EveryVariantInF16) { expect_compiled(kernels_for(Dtype::f16, {90, true}), {90, true}); }
 TEST_F(Cubins, EveryVariantInBf16) { expect_compiled(kernels_for(Dtype::bf16, {90, true}), {90, true}); }
@@ -93,6 +105,8 @@ TEST_F(Cubins, ASampleForEveryArchitecture) {
       expect_compiled({all[turn % all.size()], all[turn / 7 % all.size()]}, architecture);
     }
 }
+
+#endif
 
 }  // namespace
 }  // namespace fusetune::gpu_test

@@ -57,5 +57,21 @@ TEST(GpuKernels, LongRowsOfScoresSpill) {
   expect_right(where, compile({kernel}));
 }
 
+/// Wide and odd heads: more than one step of k, and columns that no chunk divides.
+TEST(GpuKernels, AttentionOfWideHeads) {
+  for (const auto& [head_size, dtype] : {std::pair{128, Dtype::f16}, {100, Dtype::bf16}, {77, Dtype::f32}}) {
+    Case where{
+        .dtype = dtype, .seq = 130, .heads = 1, .head_size = head_size, .ffn = 32, .mask = "longformer"};
+    where.mask = "longformer:global=3,window=20";
+    const block::Problem problem = where.problem();
+    std::vector<codegen::GpuKernel> sources;
+    for (const bool hand_written : {false, true})
+      for (const auto& schedule : lower::program_space({{1, 6}, hand_written}, problem, small_gpu()))
+        sources.push_back(codegen::generate_gpu({{1, 6}, hand_written}, schedule, problem, small_gpu()));
+    EXPECT_GE(sources.size(), 6u);
+    expect_right(where, compile(sources));
+  }
+}
+
 }  // namespace
 }  // namespace fusetune::gpu_test

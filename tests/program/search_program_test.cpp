@@ -163,7 +163,7 @@ TEST_F(SearchProgram, InterruptedSaysHowToContinue) {
       "  n=$(\"$FUSETUNE\" db stats --db interrupted.db --csv 2>/dev/null | sed -n 's/^segments ok,//p')\n"
       "  [ \"${n:-0}\" -ge 20 ] && break; sleep 0.1\n"
       "done\n"
-      "kill -INT $pid; wait $pid");
+      "kill -INT $pid; sleep 0.05; kill -INT $pid; wait $pid");  // as timeout(1) does
   EXPECT_EQ(run.exit_code, 130);
   EXPECT_THAT(run.out, HasSubstr("best so far"));
   EXPECT_THAT(run.out, HasSubstr("to continue:\n  fusetune search --batch 1"));

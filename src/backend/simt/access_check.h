@@ -17,7 +17,7 @@ enum class AccessKind {
 
 /// Checks everything about an access of the running thread: bounds, alignment (`aligned` accesses of up to 16
 /// bytes), permission, initialisation, order. Ends the launch where it may not be. Checked launches only.
-void check_access(const void* address, std::size_t bytes, AccessKind kind, bool aligned, Stamp stamp,
+void check_access(const void* address, std::size_t bytes, AccessKind kind, bool aligned, Stamp now,
                   const void* pc);
 
 /// Bounds, alignment and permission only: for what the platform does itself, in fast launches too.
