@@ -282,7 +282,7 @@ class Workers {
 CubinCompiler::CubinCompiler(Nvrtc nvrtc, CubinOptions options) {
   CubinCache cache(options.cache_directory);
   const int jobs = choose_jobs(options.jobs);
-  impl_.reset(new Impl{std::move(nvrtc), std::move(options), std::move(cache), jobs});
+  impl_ = std::make_unique<Impl>(Impl{std::move(nvrtc), std::move(options), std::move(cache), jobs});
 }
 
 CubinCompiler::~CubinCompiler() = default;

@@ -4,6 +4,7 @@
 // Event are what a context holds. Everything goes through the device's default stream, in order.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -169,7 +170,7 @@ class DeviceBuffer {
   /// As kernels take it in their arguments; the host cannot read there.
   template <class T = void>
   T* pointer() const {
-    return reinterpret_cast<T*>(static_cast<std::uintptr_t>(address_));
+    return std::bit_cast<T*>(address_);
   }
 
   /// The first `bytes` bytes. All throw DriverError.

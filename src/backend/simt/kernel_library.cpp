@@ -36,6 +36,8 @@ std::pair<const void*, const void*> find_extent(const void* inside) {
         return 1;
       },
       &search);
+  // The loader gives addresses as integers.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   return {reinterpret_cast<const void*>(search.begin), reinterpret_cast<const void*>(search.end)};
 }
 

@@ -106,11 +106,7 @@ std::vector<std::string> kernel_flags(const cpu::Compiler& compiler, Mode mode,
     flags.insert(flags.end(), more.begin(), more.end());
   };
   if (gcc) add({"-fno-gnu-unique"});  // see cpu/compiler.cpp
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
-    add({"-mavx2", "-mfma", "-mf16c"});
-  }
-#endif
+  if (cpu::probe_cpu().best_isa != lower::Isa::generic) add({"-mavx2", "-mfma", "-mf16c"});
   // Touches every page of a large frame, so that none jumps over the stack's guard page.
   if (supported("-fstack-clash-protection")) add({"-fstack-clash-protection"});
   if (mode == Mode::fast) {

@@ -27,10 +27,9 @@ void copy_async_commit();
 void copy_async_wait(int groups, int line, const char* file);
 
 void grid_barrier(std::uint32_t* word, int line, const char* file);
-void counter_add(std::uint32_t* counter, std::uint32_t amount, int line, const char* file);
-void counter_wait(const std::uint32_t* counter, std::uint32_t target, int line, const char* file);
-int counter_last(std::uint32_t* counter, std::uint32_t total, std::uint32_t* flag, int line,
-                 const char* file);
+void counter_add(std::uint32_t* word, std::uint32_t amount, int line, const char* file);
+void counter_wait(const std::uint32_t* word, std::uint32_t target, int line, const char* file);
+int counter_last(std::uint32_t* word, std::uint32_t total, std::uint32_t* flag, int line, const char* file);
 
 }  // namespace fusetune::backend::simt::operations
 

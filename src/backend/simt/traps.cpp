@@ -102,6 +102,8 @@ bool caused_by_kernel(int signal, const void* address, const void* pc) {
 
 void handle(int signal, siginfo_t* info, void* raw_context) {
   ucontext_t& context = *static_cast<ucontext_t*>(raw_context);
+  // The system gives registers as integers.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   const auto* const pc = reinterpret_cast<const void*>(program_counter(context));
   if (signal == SIGALRM && the_machine != nullptr) the_machine->timed_out = true;  // for the scheduler
   if (!caused_by_kernel(signal, info->si_addr, pc)) {

@@ -103,9 +103,9 @@ void shuffle(const OfLanes<ShuffleOperands>& lanes) {
 
 void load_matrices(const OfLanes<LdmatrixOperands>& lanes, bool transposed) {
   Half matrix[4][8][8];
-  for (int i = 0; i < 4; ++i) {
-    for (int row = 0; row < 8; ++row) {
-      std::memcpy(matrix[i][row], lanes[static_cast<std::size_t>(8 * i + row)]->row, 16);
+  for (std::size_t i = 0; i < 4; ++i) {
+    for (std::size_t row = 0; row < 8; ++row) {
+      std::memcpy(matrix[i][row], lanes[8 * i + row]->row, 16);
     }
   }
   for (int lane = 0; lane < 32; ++lane) {
