@@ -2,9 +2,12 @@
 // takes the emulator's build of the same kernel from $FUSETUNE_FAKE_KERNELS/<id, 16 hexadecimal digits>.so
 // and runs that, at once. Times are those of the emulation. A wrong kernel's finding goes to stderr and is an
 // error that stays, as on a GPU.
+#include <elf.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -13,8 +16,6 @@
 #include <map>
 #include <memory>
 #include <string_view>
-
-#include <elf.h>
 
 #include "backend/cuda/cubin_image.h"
 #include "backend/simt/device_memory.h"
@@ -51,9 +52,7 @@ FakeDevice& device() {
   return the_device;
 }
 
-void* host(unsigned long long address) {
-  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
-}
+void* host(unsigned long long address) { return std::bit_cast<void*>(address); }
 
 /// The rest of the allocation behind an address holds so many bytes.
 bool holds(unsigned long long address, std::size_t bytes) {
