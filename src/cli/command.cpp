@@ -25,7 +25,8 @@ constexpr std::array kCommands = {
             run_space},
     Command{"generate", "writes the generated sources of a plan, one kernel per segment",
             "  fusetune generate 48996 --out kernels.out\n"
-            "  fusetune generate 0x7fff --preset minilm-l6 --standalone --compile",
+            "  fusetune generate 0x7fff --preset minilm-l6 --standalone --compile\n"
+            "  fusetune generate --all-segments --target cuda --arch sm_90a --dtype f16 --compile",
             run_generate},
     Command{"search", "finds the best plan for a problem", "  fusetune search --preset bert-base --seq 128",
             run_search},
@@ -33,7 +34,8 @@ constexpr std::array kCommands = {
             "  fusetune run 48996 --weights model.safetensors --input x.npy --output y.npy", run_run},
     Command{"verify", "checks the kernels of a plan against the float64 reference",
             "  fusetune verify 48996 --seq 64\n"
-            "  fusetune verify --all-segments --preset minilm-l6 --mask causal",
+            "  fusetune verify --all-segments --preset minilm-l6 --mask causal\n"
+            "  fusetune verify 48996 --backend simt --seq 65 --dtype f16",
             run_verify},
     Command{"bench", "times plans side by side, interleaved", "  fusetune bench 10922 48996 0 --pairs 40",
             run_bench},

@@ -37,7 +37,7 @@ void check_backend(const std::string& backend) {
 void SessionArguments::declare(Options& options) {
   options_ = &options;
   options.group("Device and measuring");
-  options.text("--backend", backend_, "NAME", "where kernels run");
+  options.text("--backend", backend_, "cpu|simt", "where kernels run; simt, a GPU emulator, verifies only");
   options.integer("--threads", threads_, "N", "threads of a kernel; 0: all CPUs of this process");
   options.text("--isa", isa_, "generic|avx2|avx512", "instruction set; default: the best this CPU runs");
   options.text("--cxx", cxx_, "COMPILER", "C++ compiler; default: $CXX, then what is found");

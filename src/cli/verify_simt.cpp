@@ -31,7 +31,9 @@ struct GpuCandidate {
 class SimtVerifier {
  public:
   explicit SimtVerifier(const SimtVerification& what)
-      : what_(what), emulation_(what.problem, what.data, what.emulation), findings_(what.output.to_stdout()) {}
+      : what_(what),
+        emulation_(what.problem, what.data, what.emulation),
+        findings_(what.output.to_stdout()) {}
 
   int run() {
     list();

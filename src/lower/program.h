@@ -1,4 +1,5 @@
-// SegmentProgram: a segment variant under a schedule, as phases of fused operators: the same for every target.
+// SegmentProgram: a segment variant under a schedule, as phases of fused operators: the same for every
+// target.
 //
 //   phase 1            barrier   phase 2                      barrier   phase 3
 //   columns [0-1]         |      heads [2-6]                     |      rows [7-14]
