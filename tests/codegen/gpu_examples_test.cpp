@@ -17,6 +17,8 @@ struct Example {
   const char* schedule;  // empty: the default
 };
 
+void PrintTo(const Example& example, std::ostream* out) { *out << example.file; }
+
 const Example kExamples[] = {
     {"gemm.cu", {{0, 1}, false}, ""},
     {"gemm_split_k.cu", {{12, 13}, false}, "tile=64x64x32 split=4"},

@@ -54,6 +54,8 @@ std::string Case::name() const {
   return std::regex_replace(text, std::regex("[^A-Za-z0-9]+"), "_");
 }
 
+void PrintTo(const Case& where, std::ostream* out) { *out << where.name(); }
+
 std::vector<EmulatedKernel> compile(const std::vector<GpuKernel>& sources, Mode mode) {
   std::vector<std::string> units;
   for (const GpuKernel& source : sources)

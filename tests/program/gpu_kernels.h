@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct Case {
   block::BlockData data() const;
   std::string name() const;  // fit for a test's name
 };
+
+void PrintTo(const Case& where, std::ostream* out);
 
 /// The kernels of variants under schedules, compiled for the emulator; those that do not compile fail the
 /// running test.
