@@ -85,8 +85,9 @@ std::size_t end_of_call(std::string_view text, std::size_t open) {
 /// Without one of its synchronisations. Without counter_last() each block takes itself for the last.
 void delete_synchronisations(MutantList& list) {
   const std::string calls =
-      R"((block_sync|warp_sync|copy_async_wait<[^>]*>|copy_async_commit|grid_barrier|counter_add|counter_wait)"
-      R"(|counter_last|reset_counters<[^>]*>|hand\.(before|after)|RowCounters\{[^}]*\}\.(await|publish))\()";
+      R"((block_sync|warp_sync|copy_async_wait<[^>]*>|copy_async_commit|grid_barrier|counter_add)"
+      R"(|counter_wait|counter_last|reset_counters<[^>]*>|hand\.(before|after))"
+      R"(|RowCounters\{[^}]*\}\.(await|publish))\()";
   for_matches(list.text(), calls, [&](std::size_t at, const std::string& call) {
     const std::size_t end = end_of_call(list.text(), at + call.size() - 1);
     list.add("without " + call + ")", at, end - at, call == "counter_last(" ? "true" : "");
@@ -205,6 +206,8 @@ const Case kShort{
 const Case kShortHalf{.dtype = Dtype::f16, .seq = 37, .heads = 1, .head_size = 41, .ffn = 75};
 // Widths that are even and no multiple of a tile; as many tokens as a group of rows has.
 const Case kEven{.dtype = Dtype::f16, .seq = 32, .head_size = 20, .ffn = 76, .mask = "causal"};
+// Fewer rows than a block takes.
+const Case kTiny{.seq = 5, .heads = 1, .head_size = 17, .ffn = 20};
 // A row of LayerNorm that registers do not hold.
 const Case kWide{.seq = 3, .heads = 21, .head_size = 99, .ffn = 1};
 
@@ -219,6 +222,7 @@ constexpr const char* kSplitByRows = "handoff=fused sync=rows warps=4 tile=32x32
 constexpr const char* kNorm = "handoff=norm warps=2 tile=32x32x16 stages=3 rows=16";
 constexpr const char* kNormByRows = "handoff=norm sync=rows warps=2 tile=32x32x16 stages=3 rows=16 ffn=40";
 constexpr const char* kPipeline = "handoff=pipeline warps=2 tile=64x64x16 stages=3 rows=16 ffn=40";
+constexpr const char* kWidePipeline = "handoff=pipeline warps=2 tile=64x128x16 stages=2 rows=16 ffn=40";
 constexpr const char* kPipelineByRows =
     "handoff=pipeline sync=rows warps=2 tile=64x64x16 stages=3 query=32 rows=16 ffn=40";
 constexpr const char* kQueries = "warps=4 query=32";
@@ -238,11 +242,13 @@ const std::vector<Subject> kHeads{
     {&kEven, variant(2, 2), kQueries},     {&kEven, kAttention, kQueriesAlone},
     {&kHidden, kAttention, kQueriesAlone}};
 const std::vector<Subject> kRowBlocks{
-    {&kShort, variant(7, 14), kPipeline},    {&kShort, variant(10, 13), kPipeline},
-    {&kShort, variant(7, 11), kTilesByRows}, {&kShort, variant(7, 10), kPipeline},
-    {&kShort, variant(11, 14), kPipeline},   {&kShort, variant(6, 9), kNorm},
-    {&kEven, variant(7, 14), kPipeline},     {&kEven, variant(7, 10), kPipeline},
-    {&kEven, variant(7, 11), kTilesByRows},  {&kEven, variant(7, 14), kNormByRows}};
+    {&kShort, variant(7, 14), kPipeline},      {&kShort, variant(10, 13), kPipeline},
+    {&kShort, variant(7, 11), kTilesByRows},   {&kShort, variant(7, 10), kPipeline},
+    {&kShort, variant(11, 14), kPipeline},     {&kShort, variant(6, 9), kNorm},
+    {&kEven, variant(7, 14), kPipeline},       {&kEven, variant(7, 10), kPipeline},
+    {&kEven, variant(7, 11), kTilesByRows},    {&kEven, variant(7, 14), kNormByRows},
+    {&kShort, variant(8, 14), kPipeline},      {&kLongHalf, variant(7, 14), kPipeline},
+    {&kShort, variant(10, 13), kWidePipeline}, {&kTiny, variant(8, 14), kPipeline}};
 const std::vector<Subject> kHandOvers{{&kShort, variant(7, 11), kTilesByRows},
                                       {&kShort, variant(7, 14), kNormByRows},
                                       {&kEven, variant(7, 11), kTilesByRows},
@@ -260,7 +266,8 @@ const std::vector<Subject> kRows{{&kShort, variant(9, 9), ""},
                                  {&kWide, variant(9, 9), ""}};
 const std::vector<Subject> kSources{{&kShort, variant(12, 12), kTiles}, {&kShort, variant(11, 12), kTiles},
                                     {&kShort, variant(6, 7), kTiles},   {&kShortHalf, variant(7, 7), kTiles},
-                                    {&kLong, variant(2, 6), kQueries},  {&kLong, variant(1, 6), kQueries}};
+                                    {&kLong, variant(2, 6), kQueries},  {&kLong, variant(1, 6), kQueries},
+                                    {&kLong, variant(1, 2), kQueries}};
 const std::vector<Subject> kStores{{&kShort, variant(12, 12), kTiles},
                                    {&kShort, variant(10, 11), kTiles},
                                    {&kShort, variant(12, 13), kTiles},
@@ -308,6 +315,7 @@ std::vector<Mutant> mutants_of(const Suite& suite, std::string_view text) {
 struct Equivalent {
   const char *mutant, *reason;
 };
+constexpr const char* kFree = "Free: between barriers nothing waits and nobody is told";
 const Equivalent kEquivalents[] = {
     {"cuda/gemm.h: without copy_async_wait<0>() #1",
      "the last step has waited for all groups but empty ones"},
@@ -322,6 +330,10 @@ const Equivalent kEquivalents[] = {
     {"cuda/attention.h: without block_sync() #8",
      "each step of the loop ends with a barrier, and without a step nothing was read"},
     {"cuda/attention.h: j < Head -> <= #1", "one more column, in the row's padding"},
+    {"cuda/attention.h: mask < 4 -> <= #1",
+     "a base above the row's own peak gives the same weights until they underflow"},
+    {"cuda/attention.h: min_of(s + Head::warp_row(), S - 1) -> s + Head::warp_row() #1",
+     "TileList itself gives no tiles past the end"},
     {"cuda/row_block.h: without copy_async_commit() #1",
      "the copies join the first group of row_block_gemm()"},
     {"cuda/row_block.h: without copy_async_wait<0>() #1",
@@ -344,6 +356,22 @@ const Equivalent kEquivalents[] = {
     {"cuda/rows.h: i < count -> <= #2", "the columns are tested again"},
     {"cuda/rows.h: column < S -> <= #1", "no column is left to write"},
     {"cuda/tile.h: a < b -> <= #1", "the same for equal numbers"},
+    {"cuda/tile.h: (valid ? i64(row) * Columns + column : 0) -> i64(row) * Columns + column #2",
+     "an address that is not read"},
+    {"cuda/tile.h: (valid ? i64(row) * Stride + column : 0) -> i64(row) * Stride + column #2",
+     "an address that is not read"},
+    {"cuda/tile.h: shared[i] = valid ? -> shared[i] = true ? #2",
+     "past the matrix the weights are zero too, and rows are not stored"},
+    {"all operators apart: without hand.before() #1", kFree},
+    {"all operators apart: without hand.after() #1", kFree},
+    {"all operators apart: without hand.before() #2", kFree},
+    {"all operators apart: without hand.after() #2", kFree},
+    {"all operators apart: without grid_barrier() #4",
+     "mask_stage() and softmax_stage() give each lane the same elements"},
+    {"all operators fused: without hand.before() #1", kFree},
+    {"all operators fused: without hand.after() #1", kFree},
+    {"pipeline by rows: without hand.after() #2", "the last stage tells nobody"},
+    {"norm by rows: without hand.before() #1", "the first stage waits for nothing"},
 };
 
 #ifdef FUSETUNE_EVERY_MUTANT
@@ -359,7 +387,7 @@ bool chosen(const Mutant& mutant) {
       "cuda/attention.h: without copy_async_wait<1>() #2",
       "cuda/row_block.h: without block_sync() #4",
       "cuda/row_block.h: without block_sync() #6",
-      "cuda/row_block.h: (inside ? D : 0) -> D #1",
+      "cuda/row_block.h: r < rows -> <= #1",
       "cuda/sync.h: without counter_wait() #1",
       "cuda/sync.h: without counter_last() #1",
   };
