@@ -13,7 +13,7 @@ using backend::simt::ThreadOrder;
 using block::Dtype;
 
 constexpr const char* kBigbird = "bigbird:global=8,window=8,block=16,random=1";
-constexpr const char* kPadded = "sliding:window=5,padding_avg=40";
+constexpr const char* kPadded = "sliding:window=5,padding_lengths=20/31";
 constexpr const char* kHidden = "hidden rows";  // a file, written by the test
 
 /// Any two of: S 33, 63, 65; W 32, 40, 64; five masks; three dtypes; small and large logits; thread orders.
