@@ -9,10 +9,12 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/integer.h"
 #include "block/operators.h"
 #include "codegen/code_writer.h"
 #include "codegen/kernel_source.h"
 #include "codegen/kernel_text.h"
+#include "codegen/product.h"
 #include "lower/program.h"
 
 namespace fusetune::codegen {
@@ -29,9 +31,7 @@ using lower::Placement;
 constexpr std::string_view kBlocks[] = {"cpu/abi.h",  "cpu/vector.h", "ops/math.h", "cpu/partition.h",
                                         "cpu/gemm.h", "cpu/stores.h", "cpu/rows.h", "cpu/attention.h"};
 
-std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
-  return (n + multiple - 1) / multiple * multiple;
-}
+using base::round_up;
 
 /// An operand in generated code: where row 0 of the current row block is, and the distance of its rows.
 struct Operand {
@@ -135,28 +135,8 @@ std::string CpuKernel::scratch(const std::string& name, std::int64_t floats) {
 
 // ------------------------------------------------------------------------------------------- columns
 
-struct GemmInfo {
-  Weight weight;
-  Tensor input, output, output_with_next;
-  std::string_view k, n;  // names of the generated constants
-};
-GemmInfo gemm_info(int op) {
-  switch (op) {
-    case 0:
-      return {Weight::w_qkv, Tensor::hidden, Tensor::qkv, Tensor::q, "D", "3 * D"};
-    case 7:
-      return {Weight::w_out, Tensor::merged, Tensor::attn_proj, Tensor::attn_sum, "D", "D"};
-    case 10:
-      return {Weight::w_ffn1, Tensor::norm1, Tensor::ffn_up, Tensor::ffn_act, "D", "F"};
-    case 12:
-      return {Weight::w_ffn2, Tensor::ffn_act, Tensor::ffn_down, Tensor::ffn_sum, "F", "D"};
-    default:
-      throw base::InternalError("operator is not a GEMM");
-  }
-}
-
 Operand CpuKernel::gemm_input(int gemm) {
-  const GemmInfo g = gemm_info(gemm);
+  const Product g = product_of(gemm);
   return token_rows(g.input, std::string(g.k));
 }
 
@@ -180,7 +160,7 @@ std::string CpuKernel::store_of(int gemm, bool with_next, const Operand& out) {
 }
 
 void CpuKernel::emit_columns(const Phase& phase) {
-  const GemmInfo g = gemm_info(phase.first);
+  const Product g = product_of(phase.first);
   const bool with_next = phase.last > phase.first;
   const std::string tile = scratch("tile", block_rows() * panel() + lanes_);
   code_.line("const GemmPart part = gemm_part(M, round_up({}, {}) / {}, thread, threads);", g.n, panel(),

@@ -9,11 +9,13 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/integer.h"
 #include "block/operators.h"
 #include "codegen/code_writer.h"
 #include "codegen/gpu_kernel.h"
 #include "codegen/kernel_source.h"
 #include "codegen/kernel_text.h"
+#include "codegen/product.h"
 #include "lower/program.h"
 
 namespace fusetune::codegen {
@@ -32,7 +34,7 @@ constexpr std::string_view kBlocks[] = {"cuda/abi.h",       "cuda/tile.h",     "
                                         "cuda/sync.h",      "cuda/gemm.h",     "cuda/stores.h", "cuda/rows.h",
                                         "cuda/attention.h", "cuda/row_block.h"};
 
-std::int64_t ceil_div(std::int64_t n, std::int64_t d) { return (n + d - 1) / d; }
+using base::ceil_div;
 
 std::string_view type_name(block::Dtype dtype) {
   return dtype == block::Dtype::f32 ? "float" : dtype == block::Dtype::f16 ? "f16" : "bf16";
@@ -111,25 +113,6 @@ class GpuWriter {
 
 // ------------------------------------------------------------------------------------------- columns
 
-struct Product {
-  Weight weight;
-  Tensor input, output, output_with_next;
-  std::string_view k, n;  // names of the generated constants
-};
-Product product_of(int op) {
-  switch (op) {
-    case 0:
-      return {Weight::w_qkv, Tensor::hidden, Tensor::qkv, Tensor::q, "D", "3 * D"};
-    case 7:
-      return {Weight::w_out, Tensor::merged, Tensor::attn_proj, Tensor::attn_sum, "D", "D"};
-    case 10:
-      return {Weight::w_ffn1, Tensor::norm1, Tensor::ffn_up, Tensor::ffn_act, "D", "F"};
-    case 12:
-      return {Weight::w_ffn2, Tensor::ffn_act, Tensor::ffn_down, Tensor::ffn_sum, "F", "D"};
-    default:
-      throw base::InternalError("operator is not a product");
-  }
-}
 std::int64_t product_columns(int op, const block::Problem& problem) {
   return op == 0 ? 3 * problem.hidden() : op == 10 ? problem.ffn : problem.hidden();
 }

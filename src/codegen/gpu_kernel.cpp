@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/integer.h"
 #include "codegen/kernel_source.h"
 
 namespace fusetune::codegen {
@@ -12,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kRowGroup = 64;  // rows of a counter: kernels/cuda/sync.h
 
-std::int64_t ceil_div(std::int64_t n, std::int64_t d) { return (n + d - 1) / d; }
+using base::ceil_div;
 
 std::string_view platform(GpuDialect dialect) {
   switch (dialect) {

@@ -6,21 +6,21 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/integer.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "lower/phases.h"
+#include "lower/schedule_set.h"
 
 namespace fusetune::lower {
 namespace {
 
+using base::ceil_div;
+using base::round_up;
+
 constexpr std::array<std::string_view, 4> kHandOffs{"barrier", "fused", "norm", "pipeline"};
 constexpr std::array<std::string_view, 2> kSyncs{"grid", "rows"};
 constexpr std::int64_t kKeyTile = 64;  // keys of a tile in kernels/cuda/attention.h: the mask's
-
-std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
-  return (n + multiple - 1) / multiple * multiple;
-}
-std::int64_t ceil_div(std::int64_t n, std::int64_t d) { return (n + d - 1) / d; }
 
 int element_bytes(block::Dtype dtype) { return dtype == block::Dtype::f32 ? 4 : 2; }
 /// Elements that pad a row of a tile in shared memory: 16 bytes.
@@ -262,33 +262,7 @@ GpuSchedule default_schedule(const plan::SegmentVariant& variant, const block::P
 
 namespace {
 
-/// Collects distinct legal schedules, each the default with some fields changed.
-class GpuScheduleSet {
- public:
-  GpuScheduleSet(const plan::SegmentVariant& variant, const block::Problem& problem, const GpuTarget& target)
-      : variant_(variant),
-        problem_(problem),
-        target_(target),
-        first_(default_schedule(variant, problem, target)) {
-    add([](GpuSchedule&) {});
-  }
-  template <class Change>
-  void add(Change change) {
-    GpuSchedule s = first_;
-    change(s);
-    s = canonical(s, variant_, problem_);
-    const bool legal = refuse(s, variant_, problem_, target_).empty();
-    if (legal && std::find(found_.begin(), found_.end(), s) == found_.end()) found_.push_back(s);
-  }
-  std::vector<GpuSchedule> take() { return std::move(found_); }
-
- private:
-  const plan::SegmentVariant& variant_;
-  const block::Problem& problem_;
-  const GpuTarget& target_;
-  GpuSchedule first_;
-  std::vector<GpuSchedule> found_;
-};
+using GpuScheduleSet = ScheduleSet<GpuSchedule, GpuTarget>;
 
 void add_tiles(GpuScheduleSet& set) {
   struct Tile {
@@ -311,7 +285,8 @@ void add_tiles(GpuScheduleSet& set) {
   for (const int parts : {2, 4}) set.add([&](GpuSchedule& s) { s.split_k = parts; });
 }
 
-void add_schedules_worth_timing(GpuScheduleSet& set, const plan::SegmentVariant& variant) {
+void add_schedules_worth_timing(GpuScheduleSet& set) {
+  const plan::SegmentVariant& variant = set.variant();
   for (const GpuHandOff hand_off : {GpuHandOff::norm, GpuHandOff::pipeline})
     for (const int rows : {16, 32})
       set.add([&](GpuSchedule& s) {
@@ -335,14 +310,14 @@ void add_schedules_worth_timing(GpuScheduleSet& set, const plan::SegmentVariant&
 std::vector<GpuSchedule> schedule_space(const plan::SegmentVariant& variant, const block::Problem& problem,
                                         const GpuTarget& target) {
   GpuScheduleSet set(variant, problem, target);
-  add_schedules_worth_timing(set, variant);
+  add_schedules_worth_timing(set);
   return set.take();
 }
 
 std::vector<GpuSchedule> program_space(const plan::SegmentVariant& variant, const block::Problem& problem,
                                        const GpuTarget& target) {
   GpuScheduleSet set(variant, problem, target);
-  add_schedules_worth_timing(set, variant);
+  add_schedules_worth_timing(set);
   set.add([](GpuSchedule& s) { s.hand_off = GpuHandOff::barrier; });
   for (const GpuHandOff hand_off : {GpuHandOff::norm, GpuHandOff::pipeline})
     set.add([&](GpuSchedule& s) {

@@ -9,6 +9,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "lower/phases.h"
+#include "lower/schedule_set.h"
 
 namespace fusetune::lower {
 namespace {
@@ -164,55 +165,29 @@ Schedule default_schedule(const plan::SegmentVariant& variant, const block::Prob
 
 namespace {
 
-/// Collects distinct legal schedules, each `first` with some fields changed.
-class ScheduleSet {
- public:
-  ScheduleSet(const plan::SegmentVariant& variant, const block::Problem& problem, const CpuTarget& target)
-      : variant_(variant),
-        problem_(problem),
-        target_(target),
-        first_(default_schedule(variant, problem, target)) {
-    add([](Schedule&) {});
-  }
+using CpuScheduleSet = ScheduleSet<Schedule, CpuTarget>;
 
-  template <class Change>
-  void add(Change change) {
-    Schedule s = first_;
-    change(s);
-    s = canonical(s, variant_, problem_);
-    const bool legal = refuse(s, variant_, problem_, target_).empty();
-    if (legal && std::find(found_.begin(), found_.end(), s) == found_.end()) found_.push_back(s);
-  }
-  void add_row_block(int rows) {
-    add([&](Schedule& s) {
-      s.row_block = rows;
-      s.ffn_chunk = fitting_ffn_chunk(rows, problem_, target_, s.tile_columns);
-    });
-  }
-  std::vector<Schedule> take() { return std::move(found_); }
+void add_row_block(CpuScheduleSet& set, int rows) {
+  set.add([&](Schedule& s) {
+    s.row_block = rows;
+    s.ffn_chunk = fitting_ffn_chunk(rows, set.problem(), set.target(), s.tile_columns);
+  });
+}
 
- private:
-  const plan::SegmentVariant& variant_;
-  const block::Problem& problem_;
-  const CpuTarget& target_;
-  Schedule first_;
-  std::vector<Schedule> found_;
-};
-
-void add_schedules_worth_timing(ScheduleSet& set, const plan::SegmentVariant& variant,
-                                const CpuTarget& target) {
+void add_schedules_worth_timing(CpuScheduleSet& set) {
+  const plan::SegmentVariant& variant = set.variant();
   set.add([](Schedule& s) { s.hand_off = HandOff::fused; });
   set.add([](Schedule& s) { s.qkv_per_head = true; });
   set.add([](Schedule& s) { s.bridge = true; });
   // The row block matters where rows stay on chip, and to a lone GEMM; elsewhere it is one stage of several.
   const bool rows_stay = variant.segment.first >= 6 && variant.segment.last >= 9;
   if (rows_stay || (is_single(variant) && has_gemm(variant))) {
-    set.add_row_block(32);
-    set.add_row_block(128);
+    add_row_block(set, 32);
+    add_row_block(set, 128);
   }
   if (variant.segment.last <= plan::kCoreLast) set.add([](Schedule& s) { s.query_rows = 32; });
   if (is_single(variant) && has_gemm(variant))
-    for (const auto& [rows, columns] : gemm_tiles(target.isa))
+    for (const auto& [rows, columns] : gemm_tiles(set.target().isa))
       for (const int k_chunk : {384, 768, 4096})
         set.add([&, tile_rows = rows, tile_columns = columns](Schedule& s) {
           s.tile_rows = tile_rows;
@@ -225,19 +200,19 @@ void add_schedules_worth_timing(ScheduleSet& set, const plan::SegmentVariant& va
 
 std::vector<Schedule> schedule_space(const plan::SegmentVariant& variant, const block::Problem& problem,
                                      const CpuTarget& target) {
-  ScheduleSet set(variant, problem, target);
-  add_schedules_worth_timing(set, variant, target);
+  CpuScheduleSet set(variant, problem, target);
+  add_schedules_worth_timing(set);
   return set.take();
 }
 
 std::vector<Schedule> program_space(const plan::SegmentVariant& variant, const block::Problem& problem,
                                     const CpuTarget& target) {
-  ScheduleSet set(variant, problem, target);
-  add_schedules_worth_timing(set, variant, target);
+  CpuScheduleSet set(variant, problem, target);
+  add_schedules_worth_timing(set);
   set.add([](Schedule& s) { s.hand_off = HandOff::barrier; });
   set.add([](Schedule& s) { s.key_tiles = 1; });
   set.add([](Schedule& s) { s.query_rows = 16; });
-  set.add_row_block(20);
+  add_row_block(set, 20);
   return set.take();
 }
 
