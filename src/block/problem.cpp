@@ -61,10 +61,6 @@ int find_word(std::string_view option, std::string_view text, std::span<const st
   return static_cast<int>(found - words.begin());
 }
 
-bool is_attention_matrix(Tensor tensor) {
-  return tensor == Tensor::scores || tensor == Tensor::masked_scores || tensor == Tensor::probs;
-}
-
 Wide product(std::span<const std::int64_t> factors) {
   Wide result = 1;
   for (const std::int64_t factor : factors) result *= factor;
@@ -76,7 +72,7 @@ Wide kernel_bytes(const Problem& problem) {
   Wide bytes = 0;
   for (int t = 0; t < kTensorCount; ++t) {
     const auto tensor = static_cast<Tensor>(t);
-    const std::int64_t size = is_attention_matrix(tensor) ? 4 : element_size(problem.dtype);
+    const std::int64_t size = element_size(stored_as(tensor, problem.dtype));
     bytes += size * product(problem.shape(tensor));
   }
   for (int w = 0; w < kWeightCount; ++w) {

@@ -59,4 +59,22 @@ void round_to(std::span<float> values, Dtype dtype) {
 
 std::int64_t element_size(Dtype dtype) { return dtype == Dtype::f32 ? 4 : 2; }
 
+Dtype stored_as(Tensor tensor, Dtype dtype) {
+  const bool scores = tensor == Tensor::scores || tensor == Tensor::masked_scores || tensor == Tensor::probs;
+  return scores ? Dtype::f32 : dtype;
+}
+
+void store_element(Dtype dtype, void* memory, std::int64_t i, float value) {
+  if (dtype == Dtype::f32)
+    static_cast<float*>(memory)[i] = value;
+  else
+    static_cast<std::uint16_t*>(memory)[i] = dtype == Dtype::f16 ? to_f16(value) : to_bf16(value);
+}
+
+float load_element(Dtype dtype, const void* memory, std::int64_t i) {
+  if (dtype == Dtype::f32) return static_cast<const float*>(memory)[i];
+  const std::uint16_t bits = static_cast<const std::uint16_t*>(memory)[i];
+  return dtype == Dtype::f16 ? from_f16(bits) : from_bf16(bits);
+}
+
 }  // namespace fusetune::block

@@ -23,4 +23,11 @@ void round_to(std::span<float> values, Dtype dtype);
 /// Bytes of one element: 4 or 2.
 std::int64_t element_size(Dtype dtype);
 
+/// What a tensor's elements are in memory in a block of `dtype`: float32 for scores, masked_scores and probs.
+Dtype stored_as(Tensor tensor, Dtype dtype);
+
+/// Element i of an array of `dtype`; a stored value is rounded.
+void store_element(Dtype dtype, void* memory, std::int64_t i, float value);
+float load_element(Dtype dtype, const void* memory, std::int64_t i);
+
 }  // namespace fusetune::block

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/integer.h"
 #include "block/operators.h"
+#include "block/rounding.h"
 #include "codegen/code_writer.h"
 #include "codegen/gpu_kernel.h"
 #include "codegen/kernel_source.h"
@@ -548,8 +549,7 @@ std::string GpuWriter::pointers() const {
   for (int t = 0; t < block::kTensorCount; ++t) {
     if (!tensors_[t]) continue;
     const auto tensor = static_cast<Tensor>(t);
-    const bool scores =
-        tensor == Tensor::scores || tensor == Tensor::masked_scores || tensor == Tensor::probs;
+    const bool scores = block::stored_as(tensor, block::Dtype::f16) == block::Dtype::f32;
     const bool written = program_.variant.segment.contains(block::producer(tensor));
     text += fmt::format("  {0}* const {1} = static_cast<{0}*>(args.tensor[{2}]);\n",
                         fmt::format("{}{}", written ? "" : "const ", scores ? "float" : "T"),

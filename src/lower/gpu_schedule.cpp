@@ -9,6 +9,7 @@
 #include "base/integer.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "block/rounding.h"
 #include "lower/phases.h"
 #include "lower/schedule_set.h"
 
@@ -22,9 +23,8 @@ constexpr std::array<std::string_view, 4> kHandOffs{"barrier", "fused", "norm", 
 constexpr std::array<std::string_view, 2> kSyncs{"grid", "rows"};
 constexpr std::int64_t kKeyTile = 64;  // keys of a tile in kernels/cuda/attention.h: the mask's
 
-int element_bytes(block::Dtype dtype) { return dtype == block::Dtype::f32 ? 4 : 2; }
 /// Elements that pad a row of a tile in shared memory: 16 bytes.
-int pad(block::Dtype dtype) { return 16 / element_bytes(dtype); }
+std::int64_t pad(block::Dtype dtype) { return 16 / block::element_size(dtype); }
 
 bool multiplies_heads(const Phase& phase) {
   return phase.kind == PhaseKind::heads && (phase.contains(2) || phase.contains(5));
@@ -125,7 +125,7 @@ int gemm_warp_rows(int tile_rows, int tile_columns, int warps) {
 std::int64_t gemm_memory(const GpuSchedule& s, block::Dtype dtype) {
   const std::int64_t stage = std::int64_t{s.tile_rows} * (s.tile_depth + pad(dtype)) +
                              std::int64_t{s.tile_depth} * (s.tile_columns + pad(dtype));
-  return s.stages * stage * element_bytes(dtype);
+  return s.stages * stage * block::element_size(dtype);
 }
 
 GpuHeadMemory head_memory(const Phase& phase, bool hand_written, const GpuSchedule& s,
@@ -136,7 +136,7 @@ GpuHeadMemory head_memory(const Phase& phase, bool hand_written, const GpuSchedu
   const std::int64_t values = round_up(ceil_div(problem.head_size, across), 16) * across;
   const std::int64_t ld = std::max(round_up(problem.head_size, 16), values) + pad(problem.dtype);
   const bool online = is_online(phase, hand_written);
-  memory.tiles = (s.query_rows + (online ? 4 : 2) * kKeyTile) * ld * element_bytes(problem.dtype);
+  memory.tiles = (s.query_rows + (online ? 4 : 2) * kKeyTile) * ld * block::element_size(problem.dtype);
   if (!online && phase.last > 2) memory.scores = s.query_rows * (round_up(problem.seq, kKeyTile) + 8) * 4;
   memory.scores_on_chip = memory.tiles + memory.scores <= target.shared_bytes;
   return memory;
@@ -149,7 +149,8 @@ bool is_row_pipeline(const Phase& phase) {
 GpuRowMemory row_memory(const Phase& phase, const GpuSchedule& s, const block::Problem& problem) {
   GpuRowMemory memory;
   if (!is_row_pipeline(phase)) return memory;
-  const std::int64_t rows = s.row_block, size = element_bytes(problem.dtype), padding = pad(problem.dtype);
+  const std::int64_t rows = s.row_block, size = block::element_size(problem.dtype),
+                     padding = pad(problem.dtype);
   const std::int64_t hidden = round_up(problem.hidden(), s.tile_columns);
   const std::int64_t chunk = std::min<std::int64_t>(s.ffn_chunk, problem.ffn);
   if (phase.first <= 10) memory.block = rows * (hidden + padding) * size;

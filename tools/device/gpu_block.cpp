@@ -11,32 +11,15 @@ namespace {
 
 using backend::cuda::DeviceBuffer;
 using block::Dtype;
+using block::stored_as;
 using block::Tensor;
-
-/// What a tensor's elements are in memory.
-Dtype stored_as(Tensor tensor, Dtype dtype) {
-  const bool scores = tensor == Tensor::scores || tensor == Tensor::masked_scores || tensor == Tensor::probs;
-  return scores ? Dtype::f32 : dtype;
-}
-
-std::uint16_t to_half(Dtype dtype, float value) {
-  return dtype == Dtype::f16 ? block::to_f16(value) : block::to_bf16(value);
-}
-float from_half(Dtype dtype, std::uint16_t bits) {
-  return dtype == Dtype::f16 ? block::from_f16(bits) : block::from_bf16(bits);
-}
 
 /// The bytes that `values` take when they are stored as `dtype`.
 template <class Value>
 std::vector<unsigned char> stored(Dtype dtype, std::span<const Value> values) {
   std::vector<unsigned char> bytes(values.size() * static_cast<std::size_t>(block::element_size(dtype)));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto value = static_cast<float>(values[i]);
-    if (dtype == Dtype::f32)
-      reinterpret_cast<float*>(bytes.data())[i] = value;
-    else
-      reinterpret_cast<std::uint16_t*>(bytes.data())[i] = to_half(dtype, value);
-  }
+  for (std::size_t i = 0; i < values.size(); ++i)
+    block::store_element(dtype, bytes.data(), static_cast<std::int64_t>(i), static_cast<float>(values[i]));
   return bytes;
 }
 
@@ -108,14 +91,10 @@ std::vector<float> GpuBlock::read(Tensor which) const {
   const DeviceBuffer& buffer = tensors_[static_cast<std::size_t>(which)];
   const Dtype dtype = stored_as(which, problem_.dtype);
   std::vector<float> values(static_cast<std::size_t>(problem_.elements(which)));
-  if (dtype == Dtype::f32) {
-    buffer.read(values.data(), buffer.bytes());
-    return values;
-  }
-  std::vector<std::uint16_t> halves(values.size());
-  buffer.read(halves.data(), buffer.bytes());
-  std::transform(halves.begin(), halves.end(), values.begin(),
-                 [dtype](std::uint16_t bits) { return from_half(dtype, bits); });
+  std::vector<unsigned char> bytes(static_cast<std::size_t>(buffer.bytes()));
+  buffer.read(bytes.data(), buffer.bytes());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = block::load_element(dtype, bytes.data(), static_cast<std::int64_t>(i));
   return values;
 }
 

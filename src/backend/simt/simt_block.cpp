@@ -11,31 +11,9 @@
 #include "block/rounding.h"
 
 namespace fusetune::backend::simt {
-namespace {
-
 using block::Dtype;
+using block::stored_as;
 using block::Tensor;
-
-/// What a tensor's elements are in memory.
-Dtype stored_as(Tensor tensor, Dtype dtype) {
-  const bool scores = tensor == Tensor::scores || tensor == Tensor::masked_scores || tensor == Tensor::probs;
-  return scores ? Dtype::f32 : dtype;
-}
-
-void store(Dtype dtype, void* memory, std::int64_t i, float value) {
-  if (dtype == Dtype::f32)
-    static_cast<float*>(memory)[i] = value;
-  else
-    static_cast<std::uint16_t*>(memory)[i] =
-        dtype == Dtype::f16 ? block::to_f16(value) : block::to_bf16(value);
-}
-float load(Dtype dtype, const void* memory, std::int64_t i) {
-  if (dtype == Dtype::f32) return static_cast<const float*>(memory)[i];
-  const std::uint16_t bits = static_cast<const std::uint16_t*>(memory)[i];
-  return dtype == Dtype::f16 ? block::from_f16(bits) : block::from_bf16(bits);
-}
-
-}  // namespace
 
 struct SimtBlock::Impl {
   Impl(const block::Problem& the_problem, const block::Mask& mask, const block::BlockData& data)
@@ -53,7 +31,7 @@ struct SimtBlock::Impl {
         device.allocate(static_cast<std::int64_t>(values.size()) * block::element_size(problem.dtype),
                         std::string(block::name(weight)), Access::read_only);
     for (std::size_t i = 0; i < values.size(); ++i)
-      store(problem.dtype, memory, static_cast<std::int64_t>(i), values[i]);
+      block::store_element(problem.dtype, memory, static_cast<std::int64_t>(i), values[i]);
     args.weight[static_cast<int>(weight)] = memory;
   }
 
@@ -105,7 +83,7 @@ struct SimtBlock::Impl {
     const Dtype dtype = stored_as(which, problem.dtype);
     void* const memory = tensor(which);
     for (std::size_t i = 0; i < values.size(); ++i)
-      store(dtype, memory, static_cast<std::int64_t>(i), static_cast<float>(values[i]));
+      block::store_element(dtype, memory, static_cast<std::int64_t>(i), static_cast<float>(values[i]));
   }
 
   void poison(Tensor which) {
@@ -181,7 +159,7 @@ std::vector<float> SimtBlock::read(Tensor tensor) const {
   std::vector<float> values(static_cast<std::size_t>(impl_->problem.elements(tensor)));
   const void* const memory = impl_->tensor(tensor);
   for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = load(dtype, memory, static_cast<std::int64_t>(i));
+    values[i] = block::load_element(dtype, memory, static_cast<std::int64_t>(i));
   return values;
 }
 
