@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 
+#include "backend/cuda/cublaslt.h"
 #include "cases.h"
 #include "gpu_block.h"
 #include "measure/check.h"
@@ -13,6 +14,8 @@
 namespace fusetune::device_check {
 namespace {
 
+using backend::cuda::CublasLt;
+using backend::cuda::CublasLtGemm;
 using backend::cuda::DeviceBuffer;
 using block::Tensor;
 
@@ -159,6 +162,34 @@ class NamedCases {
     report(one, bound, timing, difference, wrong);
   }
 
+  /// The same product by NVIDIA's library: the fastest of the algorithms that it offers.
+  void time_vendor(const CublasLt& library, const TimedCase& one) {
+    constexpr std::int64_t kWorkspaceBytes = 32 << 20;
+    constexpr int kMostAlgorithms = 8;
+    fill_inputs(one.kernel);
+    const ft_gpu_args args = memory_.bind(one.kernel).args;
+    const block::Weight weight = one.kernel.weights.front();
+    const auto [k, n] = problem_.shape(weight);
+    const CublasLtGemm gemm(library, {problem_.tokens(), n, k, problem_.dtype}, kWorkspaceBytes,
+                            kMostAlgorithms);
+    DeviceBuffer workspace(gpu_.context(), kWorkspaceBytes);
+    const auto launch = [&](int algorithm) {
+      gemm.launch(algorithm, args.tensor[static_cast<int>(one.kernel.reads.front())],
+                  args.weight[static_cast<int>(weight)],
+                  args.tensor[static_cast<int>(one.kernel.writes.front())], workspace.pointer());
+    };
+    std::optional<Timing> best;
+    double difference = 0;
+    for (int algorithm = 0; algorithm < gemm.algorithms(); ++algorithm) {
+      launch(algorithm);
+      gpu_.context().synchronize();
+      difference = std::max(difference, compare(one.kernel));
+      const Timing timing = gpu_.time([&] { launch(algorithm); });
+      if (!best || timing.microseconds < best->microseconds) best = timing;
+    }
+    if (best) report_vendor(one, gemm.algorithms(), *best, difference);
+  }
+
  private:
   /// Tensors behind the block's input hold noise: no kernel's time depends on it.
   void fill_inputs(const codegen::GpuKernel& kernel) {
@@ -204,6 +235,18 @@ class NamedCases {
     records_.add(one.name, !wrong, fields);
   }
 
+  void report_vendor(const TimedCase& one, int algorithms, const Timing& timing, double difference) {
+    const double flops = flops_of(one.kernel.variant, problem_, mask_), seconds = 1e-6 * timing.microseconds;
+    records_.add(one.name, difference <= 2 * measure::bounds(problem_.dtype).norm,
+                 {{"vendor", "cuBLASLt"},
+                  {"algorithms", algorithms},
+                  {"us", rounded(timing.microseconds)},
+                  {"spread", rounded(timing.spread, 2)},
+                  {"tflops", rounded(1e-12 * flops / seconds)},
+                  {"of_matrix_rate", rounded(flops / seconds / rates_.flops, 3)},
+                  {"difference", rounded(difference, 2)}});
+  }
+
   Gpu& gpu_;
   Records& records_;
   const Rates& rates_;
@@ -213,17 +256,36 @@ class NamedCases {
   std::map<Tensor, std::vector<float>> first_;
 };
 
+/// NVIDIA's library where the machine has it; a machine may run kernels without.
+std::unique_ptr<CublasLt> open_vendor(Records& records) {
+  try {
+    auto library = std::make_unique<CublasLt>();
+    records.add("cuBLASLt", true, {{"version", library->version()}});
+    return library;
+  } catch (const base::EnvironmentError& error) {
+    records.add("cuBLASLt", true, {{"skipped", error.what()}});
+    return nullptr;
+  }
+}
+
 void time_group(Gpu& gpu, Records& records, std::string_view group) {
   const Rates rates = measure_rates(gpu, records);
+  const std::unique_ptr<CublasLt> vendor = group == "gemm" ? open_vendor(records) : nullptr;
+  const std::vector<TimedCase> cases = timed_cases(group, gpu.target(), gpu.quick());
   std::unique_ptr<NamedCases> named;
   std::string name;
   int step = 0;
-  for (const TimedCase& one : timed_cases(group, gpu.target(), gpu.quick())) {
-    if (!records.begin_step(step++)) continue;
+  const auto cases_like = [&](const TimedCase& one) -> NamedCases& {
     if (named == nullptr || one.name != name)
       named = std::make_unique<NamedCases>(gpu, records, rates, one.problem);
     name = one.name;
-    named->time(one);
+    return *named;
+  };
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (records.begin_step(step++)) cases_like(cases[i]).time(cases[i]);
+    const bool is_last = i + 1 == cases.size() || cases[i + 1].name != cases[i].name;
+    if (vendor != nullptr && is_last && records.begin_step(step++))
+      cases_like(cases[i]).time_vendor(*vendor, cases[i]);
   }
 }
 

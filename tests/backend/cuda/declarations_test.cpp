@@ -3,44 +3,18 @@
 #include <gtest/gtest.h>
 #include <nvrtc.h>
 
-#include <type_traits>
-
 #include "backend/cuda/driver.h"
 #include "backend/cuda/nvrtc.h"
+#include "spelled_out.h"
 
 namespace fusetune::backend::cuda {
-namespace {
 
-/// A type of the headers as ours spell it: enums as int, of the same size, and NVRTC's program as void*.
 template <class T>
-struct Ours {
-  using type = T;
-};
-template <class T>
-requires std::is_enum_v<T>
-struct Ours<T> {
-  static_assert(sizeof(T) == sizeof(int));
-  using type = int;
-};
-/// A pointer to an opaque struct.
-template <class T>
-concept Handle =
-    std::is_same_v<T, nvrtcProgram> || std::is_same_v<T, CUcontext> || std::is_same_v<T, CUmodule> ||
-    std::is_same_v<T, CUfunction> || std::is_same_v<T, CUstream> || std::is_same_v<T, CUevent>;
-template <Handle T>
-struct Ours<T> {
-  using type = void*;
-};
-template <Handle T>
-struct Ours<T*> {
-  using type = void**;
-};
-template <class Result, class... Arguments>
-struct Ours<Result(Arguments...)> {
-  using type = typename Ours<Result>::type (*)(typename Ours<Arguments>::type...);
-};
-template <class Function>
-using OursOf = typename Ours<Function>::type;
+requires std::is_same_v<T, nvrtcProgram> || std::is_same_v<T, CUcontext> || std::is_same_v<T, CUmodule> ||
+    std::is_same_v<T, CUfunction> || std::is_same_v<T, CUstream> || std::is_same_v<T, CUevent>
+inline constexpr bool is_handle<T> = true;
+
+namespace {
 
 using Nv = NvrtcFunctions;
 static_assert(std::is_same_v<OursOf<decltype(nvrtcGetErrorString)>, decltype(Nv::get_error_string)>);

@@ -1,0 +1,126 @@
+#include "backend/cuda/cublaslt.h"
+
+#include "backend/cuda/toolkit_library.h"
+#include "base/error.h"
+
+namespace fusetune::backend::cuda {
+namespace {
+
+const ToolkitLibrary& library_of_cublaslt() {
+  static const ToolkitLibrary kLibrary{.purpose = "cuBLASLt, NVIDIA's matrix products",
+                                       .file = "libcublasLt.so",
+                                       .variable = "FUSETUNE_CUBLASLT",
+                                       .packages = {"cu13", "cublas"},
+                                       .remedy = kCublasLtRemedy};
+  return kLibrary;
+}
+
+int type_of(block::Dtype dtype) {
+  switch (dtype) {
+    case block::Dtype::f16:
+      return kTypeHalf;
+    case block::Dtype::bf16:
+      return kTypeBfloat16;
+    case block::Dtype::f32:
+      break;
+  }
+  throw base::InternalError("products of cuBLASLt are compared in 16 bits only");
+}
+
+}  // namespace
+
+CublasLt::CublasLt() {
+  open_first(library_of_cublaslt(), [this](const std::filesystem::path& file) { return load(file); });
+  check(functions_.create(&handle_), "cublasLtCreate");
+}
+
+CublasLt::~CublasLt() { functions_.destroy(handle_); }
+
+std::string CublasLt::load(const std::filesystem::path& file) {
+  OpenLibrary open(file);
+  CublasLtFunctions f;
+  open.require("cublasLtCreate", f.create);
+  open.require("cublasLtDestroy", f.destroy);
+  open.require("cublasLtGetVersion", f.get_version);
+  open.require("cublasLtGetStatusString", f.get_status_string);
+  open.require("cublasLtMatmulDescCreate", f.operation_create);
+  open.require("cublasLtMatmulDescDestroy", f.operation_destroy);
+  open.require("cublasLtMatrixLayoutCreate", f.layout_create);
+  open.require("cublasLtMatrixLayoutDestroy", f.layout_destroy);
+  open.require("cublasLtMatmulPreferenceCreate", f.preference_create);
+  open.require("cublasLtMatmulPreferenceDestroy", f.preference_destroy);
+  open.require("cublasLtMatmulPreferenceSetAttribute", f.preference_set);
+  open.require("cublasLtMatmulAlgoGetHeuristic", f.heuristics);
+  open.require("cublasLtMatmul", f.matmul);
+  if (open.error().empty()) functions_ = f;
+  return open.error();
+}
+
+std::string CublasLt::version() const {
+  const std::size_t version = functions_.get_version();
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
+void CublasLt::check(int status, std::string_view call) const {
+  if (status == kCublasLtSuccess) return;
+  const char* text = functions_.get_status_string(status);
+  throw base::EnvironmentError("cuBLASLt: " + std::string(call) + " failed with status " +
+                               std::to_string(status) + (text == nullptr ? "" : std::string(" ") + text));
+}
+
+// Matrices are column-major there. Read so, row-major y = x w is y' = w' x': the weight is its first operand.
+CublasLtGemm::CublasLtGemm(const CublasLt& library, const GemmShape& shape, std::size_t workspace_bytes,
+                           int most)
+    : library_(library), workspace_bytes_(workspace_bytes) {
+  const CublasLtFunctions& f = library.functions();
+  const auto unsigned_of = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
+  const int type = type_of(shape.dtype);
+  void* preference = nullptr;
+  try {
+    library.check(f.operation_create(&operation_, kComputeFloat, kTypeFloat), "cublasLtMatmulDescCreate");
+    const auto layout = [&](void** made, std::int64_t rows, std::int64_t columns) {
+      library.check(f.layout_create(made, type, unsigned_of(rows), unsigned_of(columns), rows),
+                    "cublasLtMatrixLayoutCreate");
+    };
+    layout(&w_, shape.n, shape.k);
+    layout(&x_, shape.k, shape.m);
+    layout(&y_, shape.n, shape.m);
+    library.check(f.preference_create(&preference), "cublasLtMatmulPreferenceCreate");
+    library.check(
+        f.preference_set(preference, kPreferenceWorkspaceBytes, &workspace_bytes, sizeof workspace_bytes),
+        "cublasLtMatmulPreferenceSetAttribute");
+    algorithms_.resize(static_cast<std::size_t>(most));
+    int found = 0;
+    const int status = f.heuristics(library.handle(), operation_, w_, x_, y_, y_, preference, most,
+                                    algorithms_.data(), &found);
+    if (status != kCublasLtNotSupported) library.check(status, "cublasLtMatmulAlgoGetHeuristic");
+    algorithms_.resize(static_cast<std::size_t>(found));
+    std::erase_if(algorithms_, [](const CublasLtHeuristic& one) { return one.state != kCublasLtSuccess; });
+    f.preference_destroy(preference);
+  } catch (...) {
+    if (preference != nullptr) f.preference_destroy(preference);
+    release();
+    throw;
+  }
+}
+
+CublasLtGemm::~CublasLtGemm() { release(); }
+
+void CublasLtGemm::release() {
+  const CublasLtFunctions& f = library_.functions();
+  for (void* const layout : {x_, w_, y_})
+    if (layout != nullptr) f.layout_destroy(layout);
+  if (operation_ != nullptr) f.operation_destroy(operation_);
+}
+
+void CublasLtGemm::launch(int algorithm, const void* x, const void* w, void* y, void* workspace) const {
+  const float one = 1, zero = 0;
+  library_.check(
+      library_.functions().matmul(library_.handle(), operation_, &one, w, w_, x, x_, &zero, y, y_, y, y_,
+                                  &algorithms_[static_cast<std::size_t>(algorithm)].algorithm, workspace,
+                                  workspace_bytes_, nullptr),
+      "cublasLtMatmul");
+}
+
+}  // namespace fusetune::backend::cuda

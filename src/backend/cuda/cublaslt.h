@@ -1,0 +1,122 @@
+// NVIDIA's matrix products, found and opened when they are first needed: what generated GEMMs are compared
+// with.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/cuda/driver.h"
+#include "block/problem.h"
+
+namespace fusetune::backend::cuda {
+
+/// cublasLtMatmulAlgo_t: opaque.
+struct CublasLtAlgorithm {
+  std::array<std::uint64_t, 8> data;
+};
+
+/// cublasLtMatmulHeuristicResult_t.
+struct CublasLtHeuristic {
+  CublasLtAlgorithm algorithm;
+  std::size_t workspace_bytes;
+  int state;  // cublasStatus_t: others than success say nothing
+  float waves;
+  std::array<int, 4> reserved;
+};
+
+/// The library's functions, as <cublasLt.h> of CUDA 12 and 13 declares them with enums spelled out as int and
+/// pointers to opaque structs as void*. tests/backend/cuda/declarations_test.cpp compares them with that
+/// header.
+struct CublasLtFunctions {
+  int (*create)(void** handle) = nullptr;
+  int (*destroy)(void* handle) = nullptr;
+  std::size_t (*get_version)() = nullptr;  // 10000 major + 100 minor + patch
+  const char* (*get_status_string)(int status) = nullptr;
+
+  int (*operation_create)(void** operation, int compute_type, int scale_type) = nullptr;
+  int (*operation_destroy)(void* operation) = nullptr;
+  int (*layout_create)(void** layout, int type, std::uint64_t rows, std::uint64_t columns,
+                       std::int64_t leading) = nullptr;
+  int (*layout_destroy)(void* layout) = nullptr;
+  int (*preference_create)(void** preference) = nullptr;
+  int (*preference_destroy)(void* preference) = nullptr;
+  int (*preference_set)(void* preference, int attribute, const void* value, std::size_t bytes) = nullptr;
+
+  int (*heuristics)(void* handle, void* operation, void* a, void* b, void* c, void* d, void* preference,
+                    int requested, CublasLtHeuristic* results, int* found) = nullptr;
+  int (*matmul)(void* handle, void* operation, const void* alpha, const void* a, void* a_layout,
+                const void* b, void* b_layout, const void* beta, const void* c, void* c_layout, void* d,
+                void* d_layout, const CublasLtAlgorithm* algorithm, void* workspace,
+                std::size_t workspace_bytes, void* stream) = nullptr;
+};
+
+inline constexpr int kCublasLtSuccess = 0, kCublasLtNotSupported = 15;
+/// Values of cublasComputeType_t, cudaDataType_t and cublasLtMatmulPreferenceAttributes_t.
+inline constexpr int kComputeFloat = 68, kTypeFloat = 0, kTypeHalf = 2, kTypeBfloat16 = 14;
+inline constexpr int kPreferenceWorkspaceBytes = 1;
+
+inline constexpr std::string_view kCublasLtRemedy =
+    "install CUDA 12 or 13, or the Python package nvidia-cublas (CUDA 12: nvidia-cublas-cu12), and set "
+    "FUSETUNE_CUBLASLT to the path of its libcublasLt.so if it is not found by itself";
+
+/// A loaded cuBLASLt with a handle for the current context; it stays loaded for the life of the process.
+class CublasLt {
+ public:
+  /// Opens the first that works of $FUSETUNE_CUBLASLT (its path; if set, nothing else is tried) and the
+  /// places of toolkit_library.h. Throws base::EnvironmentError: not found, or it does not start.
+  CublasLt();
+  ~CublasLt();
+  CublasLt(const CublasLt&) = delete;
+  CublasLt& operator=(const CublasLt&) = delete;
+
+  /// "13.0.2".
+  std::string version() const;
+  const CublasLtFunctions& functions() const { return functions_; }
+  void* handle() const { return handle_; }
+  /// Throws base::EnvironmentError with the call and the library's words, unless `status` is success.
+  void check(int status, std::string_view call) const;
+
+ private:
+  std::string load(const std::filesystem::path& file);
+
+  CublasLtFunctions functions_;
+  void* handle_ = nullptr;
+};
+
+/// y[m, n] = x[m, k] w[k, n], row-major, 16 bits with float32 accumulation: one of a segment's products.
+struct GemmShape {
+  std::int64_t m = 0, n = 0, k = 0;
+  block::Dtype dtype = block::Dtype::f16;
+};
+
+/// One such product with the library's ways to do it, its own favourite first.
+class CublasLtGemm {
+ public:
+  /// The library's heuristic is asked for at most `most` algorithms that need at most `workspace_bytes`.
+  /// Throws base::EnvironmentError.
+  CublasLtGemm(const CublasLt& library, const GemmShape& shape, std::size_t workspace_bytes, int most);
+  ~CublasLtGemm();
+  CublasLtGemm(const CublasLtGemm&) = delete;
+  CublasLtGemm& operator=(const CublasLtGemm&) = delete;
+
+  /// 0: it does not offer this product.
+  int algorithms() const { return static_cast<int>(algorithms_.size()); }
+  /// Asynchronous, on the default stream; device addresses. Throws base::EnvironmentError.
+  void launch(int algorithm, const void* x, const void* w, void* y, void* workspace) const;
+
+ private:
+  void release();
+
+  const CublasLt& library_;
+  std::size_t workspace_bytes_;
+  void *operation_ = nullptr, *x_ = nullptr, *w_ = nullptr, *y_ = nullptr;
+  std::vector<CublasLtHeuristic> algorithms_;
+};
+
+}  // namespace fusetune::backend::cuda

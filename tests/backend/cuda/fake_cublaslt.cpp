@@ -1,0 +1,131 @@
+// A stand-in for cuBLASLt beside the fake driver, whose device memory is the host's: the same product, as
+// plain loops over what the descriptors say. $FUSETUNE_FAKE_CUBLASLT: "none" finds no algorithm, "failing"
+// refuses to multiply.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "block/rounding.h"
+
+namespace {
+
+using fusetune::block::Dtype;
+
+enum Status : int { kSuccess = 0, kInvalidValue = 7, kExecutionFailed = 13, kNotSupported = 15 };
+
+struct Operation {};
+struct Layout {
+  Dtype dtype;
+  std::int64_t rows, columns, leading;
+};
+struct Preference {
+  std::size_t workspace_bytes = 0;
+};
+struct Heuristic {
+  std::uint64_t algorithm[8];
+  std::size_t workspace_bytes;
+  int state;
+  float waves;
+  int reserved[4];
+};
+
+std::string behaviour() {
+  const char* value = std::getenv("FUSETUNE_FAKE_CUBLASLT");
+  return value == nullptr ? "" : value;
+}
+
+float element(const Layout& layout, const void* matrix, std::int64_t row, std::int64_t column) {
+  return fusetune::block::load_element(layout.dtype, matrix, column * layout.leading + row);
+}
+
+}  // namespace
+
+extern "C" {
+
+int cublasLtCreate(void** handle) {
+  *handle = new int(0);
+  return kSuccess;
+}
+int cublasLtDestroy(void* handle) {
+  delete static_cast<int*>(handle);
+  return kSuccess;
+}
+std::size_t cublasLtGetVersion() { return 130002; }
+const char* cublasLtGetStatusString(int status) {
+  return status == kExecutionFailed ? "CUBLAS_STATUS_EXECUTION_FAILED" : nullptr;
+}
+
+int cublasLtMatmulDescCreate(void** operation, int compute_type, int scale_type) {
+  if (compute_type != 68 || scale_type != 0) return kNotSupported;
+  *operation = new Operation;
+  return kSuccess;
+}
+int cublasLtMatmulDescDestroy(void* operation) {
+  delete static_cast<Operation*>(operation);
+  return kSuccess;
+}
+
+int cublasLtMatrixLayoutCreate(void** layout, int type, std::uint64_t rows, std::uint64_t columns,
+                               std::int64_t leading) {
+  if (type != 2 && type != 14) return kNotSupported;
+  *layout = new Layout{type == 2 ? Dtype::f16 : Dtype::bf16, static_cast<std::int64_t>(rows),
+                       static_cast<std::int64_t>(columns), leading};
+  return kSuccess;
+}
+int cublasLtMatrixLayoutDestroy(void* layout) {
+  delete static_cast<Layout*>(layout);
+  return kSuccess;
+}
+
+int cublasLtMatmulPreferenceCreate(void** preference) {
+  *preference = new Preference;
+  return kSuccess;
+}
+int cublasLtMatmulPreferenceDestroy(void* preference) {
+  delete static_cast<Preference*>(preference);
+  return kSuccess;
+}
+int cublasLtMatmulPreferenceSetAttribute(void* preference, int attribute, const void* value,
+                                         std::size_t bytes) {
+  auto& to = *static_cast<Preference*>(preference);
+  if (attribute != 1 || bytes != sizeof to.workspace_bytes) return kInvalidValue;
+  std::memcpy(&to.workspace_bytes, value, bytes);
+  return kSuccess;
+}
+
+/// Two algorithms that are the same, and one that fails as the real ones may.
+int cublasLtMatmulAlgoGetHeuristic(void* /*handle*/, void* /*operation*/, void* /*a*/, void* /*b*/,
+                                   void* /*c*/, void* /*d*/, void* /*preference*/, int requested,
+                                   Heuristic* results, int* found) {
+  *found = behaviour() == "none" ? 0 : std::min(requested, 3);
+  for (int i = 0; i < *found; ++i) {
+    results[i] = {};
+    results[i].algorithm[0] = static_cast<std::uint64_t>(i);
+    results[i].state = i == 1 ? kNotSupported : kSuccess;
+  }
+  return *found == 0 ? kNotSupported : kSuccess;
+}
+
+int cublasLtMatmul(void* /*handle*/, void* /*operation*/, const void* alpha, const void* a, void* a_layout,
+                   const void* b, void* b_layout, const void* beta, const void* /*c*/, void* /*c_layout*/,
+                   void* d, void* d_layout, const std::uint64_t* algorithm, void* /*workspace*/,
+                   std::size_t /*workspace_bytes*/, void* /*stream*/) {
+  const auto &wa = *static_cast<Layout*>(a_layout), &wb = *static_cast<Layout*>(b_layout),
+             &wd = *static_cast<Layout*>(d_layout);
+  if (behaviour() == "failing") return kExecutionFailed;
+  if (wa.columns != wb.rows || wd.rows != wa.rows || wd.columns != wb.columns || algorithm[0] == 1 ||
+      *static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0)
+    return kInvalidValue;
+  for (std::int64_t column = 0; column < wd.columns; ++column) {
+    for (std::int64_t row = 0; row < wd.rows; ++row) {
+      float sum = 0;
+      for (std::int64_t k = 0; k < wa.columns; ++k) sum += element(wa, a, row, k) * element(wb, b, k, column);
+      fusetune::block::store_element(wd.dtype, d, column * wd.leading + row, sum);
+    }
+  }
+  return kSuccess;
+}
+
+}  // extern "C"
