@@ -15,15 +15,6 @@ bool is_lone_gemm(int variant) {
                      [&](int op) { return lone_variant(op) == variant; });
 }
 
-/// splitmix64: a small generator whose sequence is the same with every standard library (S. Vigna, public
-/// domain).
-std::uint64_t next_random(std::uint64_t& state) {
-  std::uint64_t z = (state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
 std::vector<int> variants_of(const plan::FusionPlan& plan) {
   std::vector<int> indices;
   for (const plan::SegmentVariant& variant : plan.variants()) indices.push_back(plan::variant_index(variant));
@@ -37,12 +28,6 @@ Exhaustive::Exhaustive(const Space& space, std::uint64_t seed) : space_(space), 
     estimate_ += space_.schedules(variant, {}).size();
   }
   start_phase();
-}
-
-void Exhaustive::shuffle(std::vector<Candidate>& candidates) {
-  for (std::size_t i = candidates.size(); i > 1; --i) {
-    std::swap(candidates[i - 1], candidates[next_random(random_) % i]);
-  }
 }
 
 GemmTile Exhaustive::tuned_tile(int variant) const {
@@ -98,7 +83,7 @@ void Exhaustive::start_phase() {
   for (const Candidate& candidate : phase_candidates(phase_)) {
     if (asked_.insert(candidate).second) queue_.push_back(candidate);
   }
-  shuffle(queue_);
+  random_.shuffle(queue_);
 }
 
 std::vector<Candidate> Exhaustive::ask(int limit) {

@@ -11,6 +11,7 @@
 
 #include <set>
 
+#include "search/random_source.h"
 #include "search/strategy.h"
 
 namespace fusetune::search {
@@ -27,10 +28,9 @@ class Exhaustive : public Strategy {
   std::vector<Candidate> phase_candidates(int phase) const;
   GemmTile tuned_tile(int variant) const;
   std::vector<Candidate> candidates_of(int variant, const GemmTile& tile, bool only_default) const;
-  void shuffle(std::vector<Candidate>& candidates);
 
   Space space_;
-  std::uint64_t random_;
+  RandomSource random_;
   int phase_ = 0;
   std::size_t estimate_ = 0;      // of candidates in all, before tiles are tuned
   std::vector<Candidate> queue_;  // of this phase, next one last
