@@ -83,7 +83,6 @@ class Search {
          const measure::SessionOptions& session_options)
       : arguments_(arguments),
         quiet_(options.given("--quiet")),
-        sampling_given_(options.given("--samples") || options.given("--min-time")),
         store_(arguments.database),
         strategy_(search::make_strategy(arguments.strategy,
                                         search::segment_space(session.problem(), session.target()),
@@ -111,13 +110,16 @@ class Search {
         report_.problem_key, {report_.fingerprint, session.environment().fields},
         fmt::format("{{\"strategy\": \"{}\", \"pairs\": {}, \"finalists\": {}, \"fresh\": {}}}",
                     arguments.strategy, arguments.pairs, arguments.finalists, arguments.fresh));
-    SearchSettings settings{.stop = arguments.stop(options),
-                            .fresh = arguments.fresh,
-                            .finalists = arguments.finalists,
-                            .pairs = arguments.pairs,
-                            .cache_mode = std::string(measure::name(session_options.cache)),
-                            .data = data_identity(session_options),
-                            .repeat_options = problem_and_device};
+    SearchSettings settings{
+        .stop = arguments.stop(options),
+        .fresh = arguments.fresh,
+        .finalists = arguments.finalists,
+        .pairs = arguments.pairs,
+        .cache_mode = std::string(measure::name(session_options.cache)),
+        .timing = store::settings_text(session_options.samples, session_options.min_sample_seconds),
+        .limits = {session_options.compile_timeout, session_options.run_timeout},
+        .data = data_identity(session_options),
+        .repeat_options = problem_and_device};
     driver_ = std::make_unique<SearchDriver>(session, store_, report_.run, std::move(settings));
   }
 
@@ -148,31 +150,13 @@ class Search {
 
  private:
   int found(const FinalResult& result) {
-    note_reuse();
     const std::string json = result_json(report_, *driver_, &result, "finished");
     store_.finish_run(report_.run, store::RunState::finished, json, result.hash);
     say(describe_result(report_, *driver_, result), json);
     return kDone;
   }
 
-  /// What was measured under other limits and settings counts, which must not be a surprise.
-  void note_reuse() const {
-    const SearchCounts& counts = driver_->counts();
-    if (counts.reused_timeouts > 0) {
-      base::note(
-          fmt::format("note: {} timeout{} of earlier searches counted, whatever their limits were; --fresh "
-                      "measures again",
-                      counts.reused_timeouts, counts.reused_timeouts == 1 ? "" : "s"));
-    }
-    if (counts.reused > 0 && sampling_given_) {
-      base::note(
-          "note: reused measurements keep the --samples and --min-time they were made with; --fresh "
-          "measures again");
-    }
-  }
-
   int nothing(const std::string& why) {
-    note_reuse();
     const std::string json = result_json(report_, *driver_, nullptr, "nothing");
     store_.finish_run(report_.run, store::RunState::failed, json, "");
     say(describe_nothing(report_, *driver_, why), json);
@@ -198,7 +182,7 @@ class Search {
   }
 
   const SearchArguments& arguments_;
-  bool quiet_, sampling_given_;
+  bool quiet_;
   store::TuningStore store_;
   std::unique_ptr<search::Strategy> strategy_;
   SearchReport report_;

@@ -124,7 +124,9 @@ store::TuningRecord SearchDriver::record_of(const search::Candidate& candidate,
                 .layouts = layouts_text(source),
                 .data = settings_.data,
                 .cache_mode = settings_.cache_mode,
-                .protocol = measure::kProtocolVersion};
+                .protocol = measure::kProtocolVersion,
+                .settings = settings_.timing};
+  record.limits = settings_.limits;
   record.schedule = candidate.schedule.to_string();
   record.run = run_;
   record.repeat_command =
@@ -155,10 +157,9 @@ void SearchDriver::note_new_best_sum() {
 bool SearchDriver::answer_from_store(Job& job, search::Strategy& strategy) {
   const std::optional<store::TuningRecord> known = store_.find(job.record.key);
   if (!known || (settings_.fresh && known->run != run_)) return false;
-  job.retry = store::may_retry(*known);
+  job.retry = store::may_retry(*known, settings_.limits);
   if (job.retry) return false;
   ++counts_.reused;
-  counts_.reused_timeouts += known->measurement.outcome == Outcome::timeout;
   tell(*known, job.candidate, strategy);
   return true;
 }
@@ -338,6 +339,9 @@ std::vector<SearchDriver::Entry> SearchDriver::entries_of(
     record.data = settings_.data;
     record.cache_mode = settings_.cache_mode;
     record.protocol = measure::kProtocolVersion;
+    record.settings = settings_.timing;
+    record.limits = settings_.limits;
+    record.repeat_command = fmt::format("fusetune bench {}{}", record.mask, settings_.repeat_options);
     record.sum_us = finalist.sum_us;
     entries.push_back(std::move(entry));
   }
@@ -360,6 +364,7 @@ std::string SearchDriver::finalists_hash(const std::vector<Entry>& entries, int 
   base::Hasher hasher;
   hasher.add(session_.problem().key()).add(session_.environment().fingerprint).add(settings_.data);
   hasher.add(settings_.cache_mode).add(static_cast<std::uint64_t>(measure::kProtocolVersion));
+  hasher.add(settings_.timing);
   hasher.add(static_cast<std::uint64_t>(pairs));
   for (const Entry& entry : entries) {
     hasher.add(static_cast<std::uint64_t>(entry.record.plan.mask)).add(entry.record.plan.sources_hash);

@@ -24,6 +24,8 @@ struct SearchSettings {
   int finalists = 8;   // cheapest plans by sum that are timed whole, besides the reference plans
   int pairs = 0;       // alternating pairs of each finalist with the baseline; 0: as many as time allows
   std::string cache_mode;
+  std::string timing;          // store::settings_text()
+  store::Limits limits;        // of one candidate
   std::string data;            // "generated", or a hash of the weights and input files
   std::string repeat_options;  // of a command line that repeats one candidate
 };
@@ -35,8 +37,7 @@ struct FailedCandidate {
 
 /// What the segment phase did.
 struct SearchCounts {
-  int reused = 0;  // known from the store
-  int reused_timeouts = 0;
+  int reused = 0;    // known from the store
   int measured = 0;  // run now; a noisy candidate that is measured again counts again
   int candidates() const {
     int sum = 0;

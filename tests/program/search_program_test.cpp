@@ -124,12 +124,22 @@ TEST_F(SearchProgram, ReportsWhateverTheNamesOfItsFiles) {
   EXPECT_THAT(run.out, HasSubstr(R"(--db 'a'\''b.db')"));
 }
 
-TEST_F(SearchProgram, LimitsOfEarlierMeasurementsAreNoted) {
+TEST_F(SearchProgram, TimeoutsCountOnlyUnderLimitsThatAreNoLonger) {
   const cli_test::Outcome short_limit = search(" --db limits.db --trials 20 --run-timeout 1e-9");
   EXPECT_EQ(short_limit.exit_code, 1) << short_limit.out;
-  const cli_test::Outcome again = search(" --db limits.db --trials 1");
-  EXPECT_THAT(again.err, HasSubstr("timeouts of earlier searches"));
-  EXPECT_THAT(again.err, HasSubstr("--samples and --min-time"));
+  const nlohmann::json same = json(search(" --db limits.db --trials 1 --run-timeout 1e-9 --json"));
+  EXPECT_GE(same["search"]["reused"], 20);
+  const nlohmann::json longer = json(search(" --db limits.db --trials 20 --json"));
+  EXPECT_EQ(longer["search"]["reused"], 0);
+  EXPECT_EQ(longer["search"]["measured"], 20);
+}
+
+TEST_F(SearchProgram, OtherTimingSettingsAreOtherMeasurements) {
+  search(" --db settings.db --trials 10");
+  const nlohmann::json other = json(search(" --db settings.db --trials 10 --samples 11 --json"));
+  EXPECT_EQ(other["search"]["reused"], 0);
+  const nlohmann::json same = json(search(" --db settings.db --trials 1 --samples 11 --json"));
+  EXPECT_GE(same["search"]["reused"], 10);
 }
 
 TEST_F(SearchProgram, TooFewTrialsForAPlanIsAnAnswerWithAReason) {

@@ -36,10 +36,10 @@ int in_child(const Work& work) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-TEST_F(StoreTest, NewFileHasSchemaOneAndItsApplicationId) {
+TEST_F(StoreTest, NewFileHasTheNewestSchemaAndItsApplicationId) {
   opened();
   SQLite::Database raw(file_.string());
-  EXPECT_EQ(raw.execAndGet("PRAGMA user_version").getInt(), 1);
+  EXPECT_EQ(raw.execAndGet("PRAGMA user_version").getInt(), 2);
   EXPECT_EQ(raw.execAndGet("PRAGMA application_id").getInt64(), kApplicationId);
   EXPECT_EQ(raw.execAndGet("PRAGMA journal_mode").getString(), "wal");
 }

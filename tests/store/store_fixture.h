@@ -37,7 +37,25 @@ inline TuningRecord record_of(int variant, const std::string& source_hash, doubl
   return record;
 }
 
-inline TuningRecord failed(TuningRecord record, measure::Outcome outcome, const std::string& message) {
+/// The `index`-th of all plans, timed.
+inline PlanRecord plan_of(std::size_t index, Sampled sampled = Sampled::guided, double us = 100) {
+  PlanRecord record;
+  record.problem = kProblem;
+  record.environment = "env-a";
+  record.mask = plan::all_plans()[index].canonical_mask().value;
+  record.sources_hash = "sources" + std::to_string(index);
+  record.cache_mode = "model";
+  record.schedules = {"tile=6x16", "tile=4x32 \"quoted\""};
+  record.sum_us = us * 1.01;
+  record.sampled = sampled;
+  record.repeat_command = "fusetune bench " + std::to_string(record.mask);
+  record.limits = {120, 60};
+  record.measurement = record_of(0, "", us).measurement;
+  return record;
+}
+
+template <typename Record>
+Record failed(Record record, measure::Outcome outcome, const std::string& message) {
   record.measurement = {};
   record.measurement.outcome = outcome;
   record.measurement.message = message;

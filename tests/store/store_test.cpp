@@ -46,7 +46,7 @@ TEST_F(StoreTest, EveryPartOfTheKeySeparates) {
   store.begin_run("another problem", environment("env-b"), "{}");
   const SegmentKey key = record_of(1, "abc").key;
   store.record(record_of(1, "abc"));
-  std::vector<SegmentKey> others(8, key);
+  std::vector<SegmentKey> others(9, key);
   others[0].problem = "another problem";
   others[1].environment = "env-b";
   others[2].variant = 2;
@@ -55,6 +55,7 @@ TEST_F(StoreTest, EveryPartOfTheKeySeparates) {
   others[5].data = "weights 123";
   others[6].cache_mode = "cold";
   others[7].protocol = 2;
+  others[8].settings = settings_text(40, 1e-3);
   for (const SegmentKey& other : others) EXPECT_FALSE(store.find(other));
   EXPECT_TRUE(store.find(key));
 }
@@ -88,7 +89,7 @@ TEST_F(StoreTest, OkNeedsAFinitePositiveTime) {
     plan.cache_mode = "model";
     plan.measurement = record_of(4, "bad").measurement;
     plan.measurement.time.min_us = bad;
-    EXPECT_THROW(store.record_plan(plan, run_), base::InternalError) << bad;
+    EXPECT_THROW(store.record_plan(plan), base::InternalError) << bad;
   }
   EXPECT_FALSE(store.find(record_of(4, "bad").key));
 }

@@ -1,0 +1,118 @@
+// From every older schema to the newest, with rows in every table.
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <gmock/gmock.h>
+
+#include "store_fixture.h"
+
+namespace fusetune::store {
+namespace {
+
+using measure::Outcome;
+
+/// What the program of version 1 wrote: a segment that was timed and one that timed out, two finalists.
+constexpr const char* kRowsOfVersion1 = R"sql(
+INSERT INTO problem VALUES (3, 'batch=1 seq=16 heads=2 head_size=8');
+INSERT INTO environment VALUES (5, 'env-a', '{"isa":"avx2"}');
+INSERT INTO search_run VALUES (7, 3, 5, 'finished', 'boot/pid/1/2', 1700000000, 1700000100, '{"pairs": 40}',
+  'inputs', '{"best": 1}');
+INSERT INTO segment_measurement VALUES (11, 3, 5, 7, 0, 0, 0, 0, 'tile=6x16', 'abc', 'w=panel16', 'generated',
+  'model', 1, 'ok', '', 12.5, 0.25, 11.25, 3, '[11.25,12.5,12.6]', 1, 1e-7, NULL, 'boot/pid/1/2', 2, 1,
+  'fusetune verify 0', 1700000001);
+INSERT INTO segment_measurement VALUES (12, 3, 5, NULL, 0, 0, 0, 0, 'tile=4x32', 'abd', '', 'generated',
+  'cold', 1, 'timeout', '60 s', NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, '', 1, 0, '', 1700000002);
+INSERT INTO plan_measurement VALUES (21, 3, 5, 7, 0, NULL, '["a","b"]', 'sources', 'generated', 'model', 1,
+  'ok', '', 100, 1, 98, 160, 101, 1700000003);
+INSERT INTO plan_measurement VALUES (22, 3, 5, 7, 1, 65535, '["c"]', 'sources2', 'generated', 'model', 1,
+  'wrong_result', 'differs', NULL, NULL, NULL, NULL, NULL, 1700000004);
+INSERT INTO comparison VALUES (31, 7, 0, 21, 21, 'ok', '', 1, 1, 1, 160, 100, 1, 98, 160, 0.98, 0.97, 0.99);
+INSERT INTO comparison VALUES (32, 7, 1, 22, 21, 'wrong_result', 'differs', NULL, NULL, NULL, 0, NULL, NULL,
+  NULL, NULL, NULL, NULL, NULL);
+)sql";
+
+void make_version_1(const std::filesystem::path& file) {
+  { const TuningStore store(file, {.migrations = migrations().first(1)}); }
+  SQLite::Database raw(file.string(), SQLite::OPEN_READWRITE);
+  raw.exec("PRAGMA foreign_keys = ON");
+  raw.exec(kRowsOfVersion1);
+  ASSERT_EQ(raw.execAndGet("PRAGMA user_version").getInt(), 1);
+}
+
+TEST_F(StoreTest, MigrationFromOneKeepsRunsAndSegments) {
+  make_version_1(file_);
+  TuningStore store(file_);
+  EXPECT_EQ(store.stats().schema_version, 2);
+  EXPECT_TRUE(store.check().empty());
+  const std::vector<RunRecord> runs = store.runs();
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_EQ(runs[0].id, 7);
+  EXPECT_EQ(runs[0].result, R"({"best": 1})");
+
+  const std::vector<TuningRecord> timed = store.records(kProblem, "env-a", "model");
+  ASSERT_EQ(timed.size(), 1u);
+  EXPECT_EQ(timed[0].key.settings, kDefaultSettings);
+  EXPECT_EQ(timed[0].key.source_hash, "abc");
+  EXPECT_EQ(timed[0].key.layouts, "w=panel16");
+  EXPECT_EQ(timed[0].schedule, "tile=6x16");
+  EXPECT_EQ(timed[0].measurement.time.median_us, 12.5);
+  EXPECT_EQ(timed[0].measurement.samples_us, (std::vector<double>{11.25, 12.5, 12.6}));
+  EXPECT_EQ(timed[0].measurement.dropped, 1);
+  EXPECT_EQ(timed[0].attempts, 2);
+  EXPECT_EQ(timed[0].abandoned, 1);
+  EXPECT_EQ(timed[0].run, 7);
+  EXPECT_EQ(timed[0].created, 1'700'000'001);
+  EXPECT_EQ(timed[0].repeat_command, "fusetune verify 0");
+
+  // Under which limits it timed out was not recorded: it is tried again.
+  TuningRecord slow = store.records(kProblem, "env-a", "cold").at(0);
+  EXPECT_EQ(slow.measurement.outcome, Outcome::timeout);
+  EXPECT_EQ(slow.limits, Limits{});
+  slow.limits = {120, 60};
+  EXPECT_EQ(store.claim(slow, ClaimPolicy::retry).state, ClaimState::granted);
+}
+
+TEST_F(StoreTest, MigrationFromOneKeepsPlansAndFinalists) {
+  make_version_1(file_);
+  TuningStore store(file_);
+  const std::vector<PlanRecord> plans = store.plan_records(kProblem, "env-a", "model");
+  ASSERT_EQ(plans.size(), 2u);
+  EXPECT_EQ(plans[0].sampled, Sampled::finalist);
+  EXPECT_EQ(plans[0].settings, kDefaultSettings);
+  EXPECT_EQ(plans[0].measurement.time.median_us, 100);
+  EXPECT_EQ(plans[0].measurement.time.count, 160);
+  EXPECT_TRUE(plans[0].measurement.samples_us.empty());
+  EXPECT_EQ(plans[0].sum_us, 101);
+  EXPECT_EQ(plans[0].attempts, 1);
+  EXPECT_EQ(plans[1].typed_mask, 65535);
+  EXPECT_EQ(plans[1].measurement.message, "differs");
+  const auto finalists = store.find_finalists("inputs");
+  ASSERT_TRUE(finalists);
+  ASSERT_EQ(finalists->size(), 2u);
+  EXPECT_EQ((*finalists)[0].plan.mask, 0);
+  EXPECT_EQ((*finalists)[0].whole_over_sum->ratio, 0.98);
+  EXPECT_EQ((*finalists)[1].plan.measurement.outcome, Outcome::wrong_result);
+  // The file goes on as one of the newest version.
+  store.record_plan(plan_of(300, Sampled::uniform));
+  EXPECT_EQ(store.plan_records(kProblem, "env-a", "model").size(), 3u);
+  EXPECT_TRUE(store.check().empty());
+}
+
+// One statement for each object: a file that was migrated and a new one differ in nothing.
+TEST_F(StoreTest, MigratedAndNewFilesHaveEqualSchemas) {
+  make_version_1(file_);
+  const std::filesystem::path fresh = directory_.path() / "new.db";
+  const auto schema = [](const std::filesystem::path& file) {
+    { const TuningStore store(file); }
+    SQLite::Database raw(file.string());
+    SQLite::Statement objects(raw, "SELECT name, sql FROM sqlite_master ORDER BY name");
+    std::string text;
+    while (objects.executeStep())
+      text += objects.getColumn(0).getString() + ": " + objects.getColumn(1).getString() + "\n";
+    return text;
+  };
+  const std::string migrated = schema(file_);
+  EXPECT_EQ(migrated, schema(fresh));
+  EXPECT_THAT(migrated, testing::Not(testing::ContainsRegex("(measurement|comparison)_1[^:]")));
+}
+
+}  // namespace
+}  // namespace fusetune::store
