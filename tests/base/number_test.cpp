@@ -3,18 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <clocale>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
-#include <locale>
 #include <random>
 #include <sstream>
 
-#include "base/error.h"
-#include "base/file.h"
-#include "base/subprocess.h"
+#include "base/german_locale.h"
 
 namespace fusetune::base {
 namespace {
@@ -80,43 +76,6 @@ TEST(ParseInt, TakesTheWholeTextOrNothing) {
     EXPECT_FALSE(parse_int(bad)) << bad;
   }
 }
-
-struct CommaPunctuation : std::numpunct<char> {
-  char do_decimal_point() const override { return ','; }
-  char do_thousands_sep() const override { return '.'; }
-  std::string do_grouping() const override { return "\3"; }
-};
-
-// Makes a German locale current; where the system has none it is compiled, if its source is there. The C++
-// locale gets the same punctuation in any case. All restored on destruction.
-class GermanLocale {
- public:
-  GermanLocale() : before_(std::setlocale(LC_ALL, nullptr)) {
-    if (std::setlocale(LC_ALL, "de_DE.UTF-8") == nullptr) compile();
-    cpp_before_ = std::locale::global(std::locale(std::locale(), new CommaPunctuation));
-  }
-  ~GermanLocale() {
-    std::locale::global(cpp_before_);
-    std::setlocale(LC_ALL, before_.c_str());
-    ::unsetenv("LOCPATH");
-  }
-
- private:
-  void compile() {
-    const auto target = directory_.path() / "de_DE.UTF-8";
-    try {
-      run_process({"localedef", "-i", "de_DE", "-f", "UTF-8", target.string()});
-    } catch (const EnvironmentError&) {
-      return;
-    }
-    ::setenv("LOCPATH", directory_.path().c_str(), 1);
-    std::setlocale(LC_ALL, "de_DE.UTF-8");
-  }
-
-  const TemporaryDirectory directory_;
-  std::string before_;
-  std::locale cpp_before_;
-};
 
 TEST(Numbers, AreTheSameInEveryLocale) {
   const GermanLocale german;

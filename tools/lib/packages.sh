@@ -1,10 +1,11 @@
 # The Debian packages fusetune needs, in one place, and how they get installed: sourced, not run.
 
-# To build it. g++ is also needed when it runs: it compiles the kernels it generates.
+# To build it. g++ is also needed when it runs: it compiles the kernels it generates. CMake finds libxgboost-dev
+# only with the package xgboost beside it.
 build_packages=(
   g++ cmake ninja-build pkg-config
   libboost-context-dev libcli11-dev libfmt-dev libsqlitecpp-dev libsqlite3-dev nlohmann-json3-dev libxxhash-dev
-  librandom123-dev
+  librandom123-dev libxgboost-dev xgboost
 )
 # To run its tests as well.
 test_packages=(

@@ -1,0 +1,159 @@
+#include "model/evaluation.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "base/error.h"
+#include "model/metrics.h"
+
+namespace fusetune::model {
+namespace {
+
+constexpr double kNotKnown = std::numeric_limits<double>::quiet_NaN();
+/// Fewer pairs than this say nothing about noise.
+constexpr std::size_t kFewestPairs = 10;
+
+using Fold = std::vector<std::size_t>;  // rows held out together
+
+/// Fisher-Yates by hand: std::shuffle differs between standard libraries, and the same seed must hold out the
+/// same rows.
+std::vector<std::size_t> shuffled(std::size_t count, std::uint64_t seed) {
+  std::vector<std::size_t> order(count);
+  for (std::size_t i = 0; i < count; ++i) order[i] = i;
+  std::mt19937_64 random(seed);
+  for (std::size_t i = count; i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+  return order;
+}
+
+/// Predictions of rows by models that had not seen them.
+struct HeldOut {
+  std::vector<std::size_t> rows;
+  std::vector<Prediction> predictions;  // one a row
+};
+
+/// Empty, or why the fold could not be predicted.
+std::string predict_fold(const TrainingSet& set, const Fold& fold, const TrainOptions& options,
+                         HeldOut& out) {
+  std::vector<bool> held_out(set.size(), false);
+  for (const std::size_t row : fold) held_out[row] = true;
+  std::vector<std::size_t> others;
+  for (std::size_t row = 0; row < set.size(); ++row)
+    if (!held_out[row]) others.push_back(row);
+  const Trained trained = CostModel::train(set.subset(others), options);
+  if (!trained.model) return trained.missing;
+  const std::vector<Prediction> predictions = trained.model->predict(set.subset(fold).features());
+  out.rows.insert(out.rows.end(), fold.begin(), fold.end());
+  out.predictions.insert(out.predictions.end(), predictions.begin(), predictions.end());
+  return {};
+}
+
+/// The rows of one group, side by side.
+struct Columns {
+  std::vector<double> predicted, measured, probability, first_half, second_half;
+  std::vector<bool> predicted_high, high;
+
+  void add(const Example& example, bool is_high, const Prediction& prediction) {
+    predicted.push_back(prediction.time);
+    measured.push_back(example.time);
+    probability.push_back(prediction.probability);
+    predicted_high.push_back(prediction.high);
+    high.push_back(is_high);
+    if (example.first_half <= 0 || example.second_half <= 0) return;
+    first_half.push_back(example.first_half);
+    second_half.push_back(example.second_half);
+  }
+};
+
+GroupScore score(const std::string& group, const Columns& columns) {
+  const ClassCounts counts = count_classes(columns.predicted_high, columns.high);
+  GroupScore result;
+  result.group = group;
+  result.rows = columns.measured.size();
+  result.spearman = spearman(columns.predicted, columns.measured);
+  result.measured_twice = columns.first_half.size();
+  result.noise_ceiling =
+      result.measured_twice < kFewestPairs ? kNotKnown : spearman(columns.first_half, columns.second_half);
+  result.top_holds_best = top_holds_best(columns.predicted, columns.measured, kTopPlans);
+  result.regret = regret(columns.predicted_high, columns.measured);
+  result.kept =
+      static_cast<double>(counts.true_positive + counts.false_positive) / static_cast<double>(result.rows);
+  result.precision = counts.precision();
+  result.recall = counts.recall();
+  result.auc = area_under_curve(columns.probability, columns.high);
+  return result;
+}
+
+Evaluation score_groups(const TrainingSet& set, const HeldOut& held_out, double high_fraction) {
+  const Labels labels = make_labels(set, high_fraction);
+  std::vector<Columns> columns(set.groups().size());
+  for (std::size_t i = 0; i < held_out.rows.size(); ++i) {
+    const std::size_t row = held_out.rows[i];
+    const Example& example = set.examples()[row];
+    columns[example.group].add(example, labels.high[row], held_out.predictions[i]);
+  }
+  Evaluation evaluation;
+  for (std::size_t group = 0; group < columns.size(); ++group)
+    if (!columns[group].measured.empty())
+      evaluation.groups.push_back(score(set.groups()[group], columns[group]));
+  return evaluation;
+}
+
+Evaluation evaluate(const TrainingSet& set, const std::vector<Fold>& folds, const TrainOptions& options) {
+  HeldOut held_out;
+  for (const Fold& fold : folds) {
+    if (fold.empty()) continue;
+    const std::string missing = predict_fold(set, fold, options, held_out);
+    if (!missing.empty()) return {{}, fmt::format("without the {} rows held out: {}", fold.size(), missing)};
+  }
+  return score_groups(set, held_out, options.high_fraction);
+}
+
+}  // namespace
+
+Evaluation cross_validate_plans(const TrainingSet& set, const TrainOptions& options, int folds, int fitted) {
+  if (folds < 2 || fitted < 1 || fitted > folds)
+    throw base::InternalError(fmt::format("{} of {} folds cannot be held out", fitted, folds));
+  const std::vector<std::size_t> order = shuffled(set.size(), options.seed);
+  std::vector<Fold> held_out(static_cast<std::size_t>(folds));
+  for (std::size_t i = 0; i < order.size(); ++i) held_out[i % held_out.size()].push_back(order[i]);
+  held_out.resize(static_cast<std::size_t>(fitted));
+  return evaluate(set, held_out, options);
+}
+
+Evaluation cross_validate_problems(const TrainingSet& set, const TrainOptions& options) {
+  std::vector<Fold> held_out(set.groups().size());
+  for (std::size_t row = 0; row < set.size(); ++row) held_out[set.examples()[row].group].push_back(row);
+  std::erase_if(held_out, [](const Fold& fold) { return fold.empty(); });
+  if (held_out.size() < 2) return {{}, "one problem only: none can be held out"};
+  return evaluate(set, held_out, options);
+}
+
+std::map<std::string, double> summarize(const Evaluation& evaluation) {
+  std::map<std::string, double> sums, counts;
+  const auto add = [&](const char* name, double value) {
+    if (!std::isfinite(value)) return;
+    sums[name] += value;
+    ++counts[name];
+  };
+  double rows = 0;
+  for (const GroupScore& group : evaluation.groups) {
+    rows += static_cast<double>(group.rows);
+    add("spearman", group.spearman);
+    add("noise_ceiling", group.noise_ceiling);
+    add("top_holds_best", group.top_holds_best ? 1 : 0);
+    add("regret", group.regret);
+    add("kept", group.kept);
+    add("precision", group.precision);
+    add("recall", group.recall);
+    add("auc", group.auc);
+  }
+  for (auto& [name, value] : sums) value /= counts[name];
+  sums["rows"] = rows;
+  return sums;
+}
+
+}  // namespace fusetune::model

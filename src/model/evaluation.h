@@ -1,0 +1,44 @@
+// How good a cost model is on rows it has not seen.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/cost_model.h"
+
+namespace fusetune::model {
+
+/// A search times about this many finalists whole: one of them should be the best.
+inline constexpr std::size_t kTopPlans = 8;
+
+/// One problem. NaN: not known.
+struct GroupScore {
+  std::string group;
+  std::size_t rows = 0;                       // predicted by models that had not seen them
+  double spearman = 0;                        // predicted and measured times
+  double noise_ceiling = 0;                   // Spearman of two independent measurements of the same plans
+  std::size_t measured_twice = 0;             // rows behind noise_ceiling
+  bool top_holds_best = false;                // the kTopPlans fastest predicted hold one tied with the best
+  double regret = 0;                          // of a search that measures only what is predicted High
+  double kept = 0;                            // share of the rows predicted High
+  double precision = 0, recall = 0, auc = 0;  // of the classifier, High positive
+};
+
+struct Evaluation {
+  std::vector<GroupScore> groups;  // those with at least one predicted row, in the set's order
+  std::string missing;             // why there is no score: too few rows to fit a model
+};
+
+/// Every row is predicted by a model fitted to the other folds; rows fall into `folds` folds by the seed.
+/// With `fitted` < folds only so many folds are held out, the rest is not predicted: one of five is a fifth
+/// of the work. A High row is one by all rows of its problem.
+Evaluation cross_validate_plans(const TrainingSet& set, const TrainOptions& options, int folds = 5,
+                                int fitted = 5);
+/// Every problem is predicted by a model fitted to the others; `missing` where there is only one.
+Evaluation cross_validate_problems(const TrainingSet& set, const TrainOptions& options);
+
+/// Mean over the groups that know the figure, by name, for a sidecar: spearman, noise_ceiling,
+/// top_holds_best, regret, kept, precision, recall, auc, rows.
+std::map<std::string, double> summarize(const Evaluation& evaluation);
+
+}  // namespace fusetune::model
