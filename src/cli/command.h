@@ -40,5 +40,8 @@ int run_devices(Options& options);
 int run_doctor(Options& options);
 int run_search(Options& options);  // search_command.cpp
 int run_db(Options& options);      // db_command.cpp
+int run_train(Options& options);
+int run_predict(Options& options);
+int run_evaluate(Options& options);
 
 }  // namespace fusetune::cli

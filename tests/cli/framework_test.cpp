@@ -11,10 +11,10 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-const std::vector<std::string> kCommands = {"translate", "encode", "space", "generate", "search", "run",
-                                            "verify",    "bench",  "db",    "devices",  "doctor"};
-const std::vector<std::string> kLater = {"train",  "predict", "evaluate", "profile",
-                                         "export", "explain", "report"};
+const std::vector<std::string> kCommands = {"translate", "encode", "space",   "generate", "search",
+                                            "run",       "verify", "bench",   "db",       "devices",
+                                            "doctor",    "train",  "predict", "evaluate"};
+const std::vector<std::string> kLater = {"profile", "export", "explain", "report"};
 
 /// Bytes that would move a terminal's cursor or change its colours.
 bool has_control_characters(const std::string& text) {

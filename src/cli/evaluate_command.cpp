@@ -1,0 +1,82 @@
+// evaluate: how good the cost model is on plans and on problems that were held out.
+#include <fmt/core.h>
+
+#include <cmath>
+
+#include "cli/command.h"
+#include "cli/model_options.h"
+#include "cli/output.h"
+#include "cli/training_source.h"
+#include "model/evaluation.h"
+
+namespace fusetune::cli {
+namespace {
+
+report::Table empty_table() {
+  return report::Table({{"held_out", "held out"},
+                        {"problem", "problem"},
+                        {"plans", "plans"},
+                        {"spearman", "Spearman"},
+                        {"noise_ceiling", "noise ceiling"},
+                        {"top8_holds_best", "top 8 hold best"},
+                        {"regret", "regret of pruned"},
+                        {"kept", "kept"},
+                        {"precision", "precision"},
+                        {"recall", "recall"},
+                        {"auc", "AUC"}});
+}
+
+/// A figure that is not known is left empty.
+report::Cell cell(double value) {
+  if (std::isnan(value)) return std::monostate();
+  return value;
+}
+
+void add(report::Table& table, const std::string& held_out, const model::Evaluation& evaluation) {
+  for (const model::GroupScore& score : evaluation.groups)
+    table.add({held_out, score.group, static_cast<std::int64_t>(score.rows), cell(score.spearman),
+               cell(score.noise_ceiling), score.top_holds_best, cell(score.regret), cell(score.kept),
+               cell(score.precision), cell(score.recall), cell(score.auc)});
+}
+
+std::string legend(const model::Evaluation& plans) {
+  std::string text =
+      "Spearman: of predicted and measured times. Noise ceiling: of two measurements of the same plans.\n"
+      "Regret: what is lost when only the kept share, predicted High Performance, is measured.\n";
+  for (const model::GroupScore& score : plans.groups)
+    if (std::isnan(score.noise_ceiling))
+      text += fmt::format("No noise ceiling for {}: {} plans were measured twice, 10 are needed.\n",
+                          score.group, score.measured_twice);
+  return text;
+}
+
+}  // namespace
+
+int run_evaluate(Options& options) {
+  TrainingArguments arguments;
+  ModelOptions fit;
+  int folds = 5;
+  RowsOutput output;
+  arguments.declare(options);
+  fit.declare(options);
+  options.integer("--folds", folds, "N", "parts that plans are held out in, one after the other", 2, 100);
+  output.declare(options);
+  options.parse();
+  output.check();
+
+  const model::TrainOptions train_options = fit.options();
+  const TrainingSource source = arguments.read();
+  const model::Evaluation plans = model::cross_validate_plans(source.set, train_options, folds, folds);
+  if (!plans.missing.empty())
+    return say_too_little(fmt::format("{} is too little to evaluate: {}", source.name, plans.missing));
+  const model::Evaluation problems = model::cross_validate_problems(source.set, train_options);
+  report::Table table = empty_table();
+  add(table, "plans", plans);
+  add(table, "problems", problems);
+  if (output.write(table)) return kDone;
+  print(table.to_text() + "\n" + legend(plans));
+  if (!problems.missing.empty()) print("No problem was held out: " + problems.missing + ".\n");
+  return kDone;
+}
+
+}  // namespace fusetune::cli

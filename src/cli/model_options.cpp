@@ -1,0 +1,22 @@
+#include "cli/model_options.h"
+
+#include "base/error.h"
+#include "base/number.h"
+
+namespace fusetune::cli {
+
+void ModelOptions::declare(Options& options) {
+  options.unsigned_integer("--seed", options_.seed, "N", "the same seed and data give the same model");
+  options.integer("--rounds", options_.rounds, "N", "trees of each of the two boosters", 1, 100'000);
+  options.number("--high-fraction", options_.high_fraction, "X",
+                 "share of a problem's plans that count as High Performance, above 0 and at most 1");
+}
+
+model::TrainOptions ModelOptions::options() const {
+  if (!(options_.high_fraction > 0 && options_.high_fraction <= 1))
+    throw base::UsageError("--high-fraction " + base::format_shortest(options_.high_fraction) +
+                           ": expected a number above 0 and at most 1");
+  return options_;
+}
+
+}  // namespace fusetune::cli

@@ -1,0 +1,152 @@
+// predict: what the cost model expects of plans. One line a mask: the time and the class.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/number.h"
+#include "cli/command.h"
+#include "cli/mask_arguments.h"
+#include "cli/model_options.h"
+#include "cli/output.h"
+#include "cli/problem_options.h"
+
+namespace fusetune::cli {
+namespace {
+
+/// Features that --explain shows of a plan.
+constexpr std::size_t kExplained = 10;
+
+/// Plans and the masks they were asked for by.
+struct Asked {
+  std::vector<plan::FusionMask> masks;
+  std::vector<plan::FusionPlan> plans;
+};
+
+Asked asked_for(const MaskArguments& arguments, bool all) {
+  Asked asked;
+  if (all) {
+    if (!arguments.masks().empty())
+      throw base::UsageError("--all predicts every plan: give no MASK beside it");
+    for (const plan::FusionPlan& plan : plan::all_plans()) asked.masks.push_back(plan.canonical_mask());
+  } else {
+    asked.masks = arguments.at_least_one();
+  }
+  for (const plan::FusionMask mask : asked.masks) asked.plans.push_back(plan::FusionPlan::from_mask(mask));
+  return asked;
+}
+
+/// The problem that was asked for, else the only one the model was fitted to.
+block::Problem problem_of(const model::ModelInfo& info, const ProblemOptions& problem) {
+  if (problem.command_line().empty()) {
+    if (info.groups.size() == 1) return block::Problem::parse(info.groups.front());
+    throw base::UsageError(
+        fmt::format("the model was fitted to {} problems: say which one to predict, for example --preset "
+                    "bert-base --seq 128",
+                    info.groups.size()));
+  }
+  block::Problem chosen = problem.problem();
+  if (std::find(info.groups.begin(), info.groups.end(), chosen.key()) == info.groups.end())
+    base::note("note: the model was not fitted to this problem: the times are extrapolated");
+  return chosen;
+}
+
+model::FeatureTable features_of(const model::ModelInfo& info, const ProblemOptions& problem,
+                                const std::vector<plan::FusionPlan>& plans) {
+  if (info.schema == model::Schema::segment)
+    throw base::UsageError("this cost model predicts segments, not plans: fit one with fusetune train");
+  if (info.schema == model::Schema::plan)
+    return model::table_of(info.schema, problem_of(info, problem), plans);
+  if (!problem.command_line().empty())
+    throw base::UsageError(
+        "this cost model knows no problem: it was fitted to a file of masks and values of one, and predicts "
+        "that "
+        "one only");
+  return model::table_of(info.schema, {}, plans);
+}
+
+report::Table rows(const Asked& asked, const std::vector<model::Prediction>& predictions,
+                   const std::string& unit) {
+  const std::string key = unit.empty() ? "value" : "time_" + unit;
+  report::Table table({{"mask", "mask"},
+                       {"binary", "binary"},
+                       {"plan", "plan"},
+                       {key, unit.empty() ? "value" : "time " + unit},
+                       {"class", "class"},
+                       {"probability", "probability"}});
+  for (std::size_t i = 0; i < predictions.size(); ++i)
+    table.add({std::int64_t{asked.masks[i].value}, asked.masks[i].to_binary(), asked.plans[i].to_string(),
+               predictions[i].time, std::int64_t{predictions[i].high}, predictions[i].probability});
+  return table;
+}
+
+std::string line_of(const model::Prediction& prediction) {
+  return fmt::format("{} {}\n", base::format_fixed(prediction.time, 3), prediction.high ? 1 : 0);
+}
+
+std::string explain(plan::FusionMask mask, const model::Prediction& prediction,
+                    const model::Explanation& explanation, std::span<const float> values,
+                    std::span<const model::FeatureInfo> features) {
+  std::vector<std::size_t> order(features.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::abs(explanation.features[a]) > std::abs(explanation.features[b]);
+  });
+  order.resize(std::min(order.size(), kExplained));
+  report::Table table({{"feature", "feature"},
+                       {"value", "value", 3},
+                       {"factor", "factor on the time", 4},
+                       {"definition", "what it is"}});
+  for (const std::size_t i : order)
+    table.add({features[i].name, static_cast<double>(values[i]), std::exp(explanation.features[i]),
+               features[i].definition});
+  return fmt::format("{}   {}{}\n", mask.to_binary(), line_of(prediction), table.to_text());
+}
+
+std::string explain_all(const model::CostModel& cost_model, const model::FeatureTable& table,
+                        const Asked& asked, const std::vector<model::Prediction>& predictions) {
+  const std::vector<model::Explanation> explanations = cost_model.explain(table);
+  std::string text;
+  for (std::size_t i = 0; i < predictions.size(); ++i)
+    text += explain(asked.masks[i], predictions[i], explanations[i], table.row(i),
+                    model::features(table.schema()));
+  return text;
+}
+
+}  // namespace
+
+int run_predict(Options& options) {
+  MaskArguments masks;
+  ProblemOptions problem;
+  RowsOutput output;
+  std::string file = kDefaultModel;
+  bool all = false, explained = false;
+  masks.declare(options, true);
+  options.flag("--all", all, "every plan there is");
+  options.text("--cost-model", file, "FILE", "the model that train wrote");
+  options.flag("--explain", explained, "what drove each prediction");
+  output.declare(options);
+  problem.declare(options);
+  options.footnote(
+      "A line is the time in the unit of the model's training data, and 1 (High Performance) or 0 (Low).");
+  options.parse();
+  output.check();
+  if (explained && output.to_stdout())
+    throw base::UsageError("--explain prints for people: give --json or --csv a file");
+
+  const Asked asked = asked_for(masks, all);
+  const model::CostModel cost_model = model::CostModel::load(file);
+  const model::FeatureTable table = features_of(cost_model.info(), problem, asked.plans);
+  const std::vector<model::Prediction> predictions = cost_model.predict(table);
+  if (output.write(rows(asked, predictions, cost_model.info().unit))) return kDone;
+  if (explained) {
+    print(explain_all(cost_model, table, asked, predictions));
+    return kDone;
+  }
+  for (const model::Prediction& prediction : predictions) print(line_of(prediction));
+  return kDone;
+}
+
+}  // namespace fusetune::cli

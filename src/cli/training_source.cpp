@@ -1,0 +1,161 @@
+#include "cli/training_source.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "measure/statistics.h"
+#include "model/training_data.h"
+#include "store/plan_records.h"
+
+namespace fusetune::cli {
+namespace {
+
+/// Medians of the odd and of the even measurements: two that share no noise. Nothing where there is one only.
+void set_halves(const std::vector<double>& values, model::Example& example) {
+  if (values.size() < 2) return;
+  std::vector<double> halves[2];
+  for (std::size_t i = 0; i < values.size(); ++i) halves[i % 2].push_back(values[i]);
+  example.first_half = measure::median(halves[0]);
+  example.second_half = measure::median(halves[1]);
+}
+
+TrainingSource from_file(const std::string& file) {
+  const model::TrainingData data = model::read_training_data(file);
+  base::note(fmt::format("{}: {}", file, data.summary()));
+  TrainingSource source{model::TrainingSet(model::Schema::plan_bits), "", "", file};
+  model::Example example;
+  example.group = source.set.group(std::filesystem::path(file).filename().string());
+  source.set.count_left_out(data.left_out());
+  for (const model::MeasuredMask& row : data.rows) {
+    example.time = row.value;
+    example.first_half = example.second_half = 0;
+    set_halves(row.values, example);
+    source.set.add(plan::FusionPlan::from_mask(row.mask), example);
+  }
+  return source;
+}
+
+std::string describe(const store::EnvironmentRecord& environment) {
+  std::string text = environment.fingerprint;
+  for (const char* key : {"device", "isa", "threads", "compiler"})
+    if (const auto field = environment.fields.find(key); field != environment.fields.end())
+      text += fmt::format(", {} {}", key, field->second);
+  return text;
+}
+
+/// The environment whose fingerprint starts with `wanted`; the only one where nothing is wanted.
+const store::EnvironmentRecord& choose_environment(const store::PlanRecords& records, const std::string& file,
+                                                   const std::string& wanted) {
+  std::vector<const store::EnvironmentRecord*> fitting;
+  std::string list;
+  for (const store::EnvironmentRecord& environment : records.environments) {
+    list += "\n  " + describe(environment);
+    if (environment.fingerprint.starts_with(wanted)) fitting.push_back(&environment);
+  }
+  if (records.environments.empty())
+    throw base::UsageError(fmt::format("{} has no plan that was timed whole: run fusetune search", file));
+  if (fitting.size() != 1)
+    throw base::UsageError(
+        fmt::format("--environment {}: expected the start of one of the {} fingerprints in {}:{}",
+                    wanted.empty() ? "''" : wanted, records.environments.size(), file, list));
+  return *fitting.front();
+}
+
+/// Every word of `wanted` is a word of the problem's text.
+bool is_wanted(const std::string& problem, const std::string& wanted) {
+  const std::vector<std::string> words = base::split(problem, ' ');
+  for (const std::string& word : base::split(wanted, ' '))
+    if (!word.empty() && std::find(words.begin(), words.end(), word) == words.end()) return false;
+  return true;
+}
+
+/// Problem and mask, and the best time any of its schedules was measured with.
+using BestTimes = std::map<std::pair<std::string, std::uint16_t>, double>;
+
+TrainingSource from_times(const BestTimes& times, const std::string& file,
+                          const store::EnvironmentRecord& environment) {
+  TrainingSource source{model::TrainingSet(model::Schema::plan), "us", describe(environment), file};
+  std::map<std::string, model::ProblemFacts> facts;
+  for (const auto& [key, time] : times) {
+    const auto& [problem, mask] = key;
+    if (!facts.contains(problem)) facts.emplace(problem, block::Problem::parse(problem));
+    model::Example example;
+    example.time = time;
+    example.group = source.set.group(problem);
+    example.uniform = false;  // the database does not say how a plan came to be measured
+    source.set.add(plan::FusionPlan::from_mask({mask}), facts.at(problem), example);
+  }
+  return source;
+}
+
+TrainingSource from_database(const std::string& file, const std::string& environment_start,
+                             const std::string& problem, const std::string& cache_mode) {
+  const store::PlanRecords records = store::read_plan_records(file);
+  const store::EnvironmentRecord& environment = choose_environment(records, file, environment_start);
+  const auto is_of = [&](const store::PlanRecord& plan) {
+    return plan.environment == environment.fingerprint && plan.cache_mode == cache_mode &&
+           is_wanted(plan.problem, problem);
+  };
+  int newest = 0;
+  for (const store::PlanRecord& plan : records.plans)
+    if (is_of(plan)) newest = std::max(newest, plan.protocol);
+  BestTimes times;
+  int failed = 0, older = 0, repeated = 0;
+  for (const store::PlanRecord& plan : records.plans) {
+    if (!is_of(plan)) continue;
+    if (plan.protocol != newest) {
+      ++older;
+    } else if (plan.measurement.outcome != measure::Outcome::ok) {
+      ++failed;
+    } else {
+      const auto [place, is_new] =
+          times.try_emplace({plan.problem, plan.mask}, plan.measurement.time.median_us);
+      place->second = std::min(place->second, plan.measurement.time.median_us);
+      repeated += !is_new;
+    }
+  }
+  base::note(fmt::format(
+      "{}: {} plans of {}; left out {} without a time, {} of an older protocol; {} with other schedules, of "
+      "which the fastest counts",
+      file, times.size(), describe(environment), failed, older, repeated));
+  TrainingSource source = from_times(times, file, environment);
+  source.set.count_left_out(failed + older);
+  return source;
+}
+
+}  // namespace
+
+void TrainingArguments::declare(Options& options) {
+  options.text("--data", data_, "FILE", "lines of sixteen binary digits and a value, smaller is better");
+  options.text("--db", database_, "FILE", "instead: whole plans that searches recorded");
+  options.text("--environment", environment_, "START",
+               "of --db: start of the fingerprint; default: the only one");
+  options.text("--problem", problem_, "WORDS",
+               "of --db: only problems with these words, such as 'batch=1 mask=full'");
+  options.choice("--cache", cache_, {"model", "warm", "cold"}, "of --db: cache mode of the measurements");
+}
+
+TrainingSource TrainingArguments::read() const {
+  if (data_.empty() == database_.empty())
+    throw base::UsageError(
+        "what to learn from? Either --data FILE, lines of a mask and a value, or --db FILE, recorded "
+        "measurements");
+  return data_.empty() ? from_database(database_, environment_, problem_, cache_) : from_file(data_);
+}
+
+int say_too_little(const std::string& what) {
+  flush_output();
+  std::fprintf(stderr, "fusetune: %s\n", what.c_str());
+  return kBadAnswer;
+}
+
+}  // namespace fusetune::cli

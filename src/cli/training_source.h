@@ -1,0 +1,34 @@
+// Where train and evaluate learn from: a file of masks and values, or recorded measurements.
+#pragma once
+
+#include <string>
+
+#include "cli/options.h"
+#include "model/training_set.h"
+
+namespace fusetune::cli {
+
+struct TrainingSource {
+  model::TrainingSet set;
+  std::string unit;         // of the times; empty: whatever the file has
+  std::string environment;  // where they were measured; empty: nobody said
+  std::string name;         // of the file
+};
+
+class TrainingArguments {
+ public:
+  /// --data, --db, --environment, --problem, --cache
+  void declare(Options& options);
+  /// Reads what was asked for and says on standard error what was left out. Throws base::UsageError: neither
+  /// or both given, bad lines, several environments and none chosen.
+  TrainingSource read() const;
+
+ private:
+  std::string data_, database_, environment_, problem_, cache_ = "model";
+};
+
+/// The answer "too little to learn from", on standard error whether or not notes are wanted. Returns
+/// kBadAnswer.
+int say_too_little(const std::string& what);
+
+}  // namespace fusetune::cli
