@@ -1,6 +1,7 @@
 // search: finds the best plan for a problem.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <memory>
@@ -10,16 +11,33 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "cli/command.h"
+#include "cli/final_comparison.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/plan_search.h"
 #include "cli/problem_options.h"
-#include "cli/search_driver.h"
 #include "cli/search_report.h"
+#include "cli/segment_search.h"
 #include "cli/session_options.h"
+#include "search/plan_model.h"
+#include "search/tile_tuning.h"
 
 namespace fusetune::cli {
 namespace {
+
+std::string strategy_help() {
+  std::string text = "how candidates are chosen";
+  const char* separator = ": ";
+  const auto add = [&](std::string_view name, std::string_view summary) {
+    text += fmt::format("{}{} ({})", separator, name, summary);
+    separator = "; ";
+  };
+  for (const search::StrategyInfo& row : search::strategies()) add(row.name, row.summary);
+  for (const search::PlanStrategyInfo& row : search::plan_strategies()) add(row.name, row.summary);
+  return text;
+}
 
 struct SearchArguments {
   std::string strategy = "exhaustive";
@@ -28,13 +46,17 @@ struct SearchArguments {
   std::string database = "fusetune.db";
   bool resume = false, fresh = false, verbose = false;
   int finalists = 8, pairs = 0;
-  std::string json;
+  std::string cost_model, json;
   SessionArguments session;
   ProblemOptions problem;
 
   void declare(Options& options) {
-    options.text("--strategy", strategy, "NAME", "how candidates are chosen: exhaustive");
-    options.integer("--trials", trials, "N", "stop after N measured candidates; default: no limit", 1);
+    options.text("--strategy", strategy, "NAME", strategy_help());
+    options.integer(
+        "--trials", trials, "N",
+        "stop after N measured candidates (kernels, or plans where whole plans are timed); default: "
+        "no limit",
+        1);
     options.seconds("--time-limit", time_limit,
                     "stop compiling and measuring segments after so long (20, 20s, 5m); the best plans so "
                     "far are then timed; default: no limit");
@@ -44,13 +66,14 @@ struct SearchArguments {
     options.integer("--pairs", pairs, "N",
                     "alternating pairs per finalist; default: 160, down to 40 where a plan takes long", 20,
                     100000);
+    options.text("--cost-model", cost_model, "FILE",
+                 "begin with this model of whole plans; default: none, the search fits its own");
     options.text("--db", database, "FILE", "where measurements are kept");
     options.flag("--resume", resume, "go on from what the database has (the default)");
     options.flag("--fresh", fresh, "measure everything again");
     options.flag("--verbose", verbose, "also the best plan's schedules and every failed candidate");
     options.output("--json", json, "the result as JSON");
-    for (const char* later : {"--cost-model", "--replay", "--dry-run", "--epsilon", "--device"})
-      options.later(later);
+    for (const char* later : {"--replay", "--dry-run", "--epsilon", "--device"}) options.later(later);
     session.declare(options);
     problem.declare(options);
   }
@@ -64,6 +87,20 @@ struct SearchArguments {
     return conditions;
   }
 };
+
+/// Throws base::UsageError for a name that no strategy has, with the nearest.
+void check_strategy(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const search::StrategyInfo& row : search::strategies()) names.push_back(row.name);
+  for (const search::PlanStrategyInfo& row : search::plan_strategies()) names.push_back(row.name);
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  if (name == "guided")
+    throw base::UsageError("--strategy guided: a later version of fusetune brings this strategy");
+  const std::string near = base::nearest(name, names);
+  throw base::UsageError(fmt::format("--strategy {}: no such strategy{}; there are {}", name,
+                                     near.empty() ? "" : "; did you mean `" + near + "`?",
+                                     fmt::join(names, ", ")));
+}
 
 /// Distinguishes generated data from the user's files; a file that changed is other data.
 std::string data_identity(const measure::SessionOptions& session) {
@@ -80,13 +117,12 @@ std::string data_identity(const measure::SessionOptions& session) {
 class Search {
  public:
   Search(const SearchArguments& arguments, const Options& options, measure::Session& session,
-         const measure::SessionOptions& session_options)
+         const measure::SessionOptions& session_options, std::optional<model::CostModel> initial_model)
       : arguments_(arguments),
         quiet_(options.given("--quiet")),
+        session_(session),
         store_(arguments.database),
-        strategy_(search::make_strategy(arguments.strategy,
-                                        search::segment_space(session.problem(), session.target()),
-                                        session.problem().seed)) {
+        initial_model_(std::move(initial_model)) {
     const std::string problem_and_device =
         arguments.problem.command_line() + arguments.session.command_line();
     report_.problem_line = describe(session.problem());
@@ -110,32 +146,39 @@ class Search {
         report_.problem_key, {report_.fingerprint, session.environment().fields},
         fmt::format("{{\"strategy\": \"{}\", \"pairs\": {}, \"finalists\": {}, \"fresh\": {}}}",
                     arguments.strategy, arguments.pairs, arguments.finalists, arguments.fresh));
-    SearchSettings settings{
-        .stop = arguments.stop(options),
-        .fresh = arguments.fresh,
-        .finalists = arguments.finalists,
-        .pairs = arguments.pairs,
-        .cache_mode = std::string(measure::name(session_options.cache)),
-        .timing = store::settings_text(session_options.samples, session_options.min_sample_seconds),
-        .limits = {session_options.compile_timeout, session_options.run_timeout},
-        .data = data_identity(session_options),
-        .repeat_options = problem_and_device};
-    driver_ = std::make_unique<SearchDriver>(session, store_, report_.run, std::move(settings));
+    settings_ = {.stop = arguments.stop(options),
+                 .fresh = arguments.fresh,
+                 .finalists = arguments.finalists,
+                 .pairs = arguments.pairs,
+                 .cache_mode = std::string(measure::name(session_options.cache)),
+                 .timing = store::settings_text(session_options.samples, session_options.min_sample_seconds),
+                 .limits = {session_options.compile_timeout, session_options.run_timeout},
+                 .data = data_identity(session_options),
+                 .repeat_options = problem_and_device};
   }
 
   int run() {
     try {
       SearchProgress progress(quiet_);
-      report_.stopped = driver_->measure_segments(*strategy_, progress);
-      progress.clear();
-      report_.seconds = driver_->seconds();
-      const std::vector<search::Finalist> finalists = driver_->finalists();
+      if (const auto* plans = search::find_plan_strategy(arguments_.strategy)) {
+        search_plans(*plans, progress);
+      } else {
+        run(std::make_unique<SegmentSearch>(
+                session_, store_, report_.run, settings_,
+                search::make_strategy(arguments_.strategy,
+                                      search::segment_space(session_.problem(), session_.target()), seed())),
+            progress);
+      }
+      const std::vector<search::Finalist> finalists = searcher_->finalists();
       if (finalists.empty())
         return nothing(report_.stopped.empty()
                            ? "no complete plan has a valid kernel for each of its segments"
                            : "it stopped before some plan had a valid kernel for each of its segments");
       progress.say(fmt::format("timing {} plan{} whole", finalists.size(), finalists.size() == 1 ? "" : "s"));
-      const std::optional<FinalResult> result = driver_->time_finalists(finalists);
+      const std::optional<FinalResult> result =
+          FinalComparison(session_, store_, report_.run, settings_).time(finalists, [this](int variant) {
+            return searcher_->schedule(variant);
+          });
       progress.clear();
       if (!result) return nothing("no finalist gave the right result when run as a whole");
       return found(*result);
@@ -149,25 +192,69 @@ class Search {
   }
 
  private:
+  std::uint64_t seed() const { return session_.problem().seed; }
+
+  /// The stage that is now the search's last.
+  void run(std::unique_ptr<Searcher> searcher, SearchProgress& progress) {
+    const double before = report_.seconds;
+    searcher_ = std::move(searcher);
+    report_.stopped = searcher_->run(progress);
+    progress.clear();
+    report_.seconds = before + searcher_->seconds();
+  }
+
+  /// Tiles on the GEMMs alone, then whole plans with them.
+  void search_plans(const search::PlanStrategyInfo& strategy, SearchProgress& progress) {
+    const search::Space space = search::segment_space(session_.problem(), session_.target());
+    tuning_settings_ = settings_;
+    tuning_settings_.stop = {.trials = {}, .seconds = settings_.stop.seconds, .early_stop = {}};
+    auto tuning = std::make_unique<SegmentSearch>(session_, store_, report_.run, tuning_settings_,
+                                                  std::make_unique<search::TileTuning>(space, seed()));
+    const SegmentSearch& tuned = *tuning;
+    run(std::move(tuning), progress);
+    if (!report_.stopped.empty()) return;
+    VariantSchedules schedules = choose_schedules(session_, store_, settings_, tuned.best());
+    plans_ = runnable_plans(schedules);
+    if (settings_.stop.seconds)  // at least one plan
+      settings_.stop.seconds = std::max(1e-3, *settings_.stop.seconds - report_.seconds);
+    const search::PlanSpace plan_space{plans_, settings_.stop.trials.value_or(0),
+                                       strategy.needs_model ? &plan_model() : nullptr};
+    run(std::make_unique<PlanSearch>(session_, store_, report_.run, settings_, std::move(schedules),
+                                     strategy.make(plan_space, seed()),
+                                     static_cast<int>(settings_.stop.trials.value_or(0))),
+        progress);
+  }
+
+  search::PlanModel& plan_model() {
+    model::TrainOptions options;
+    options.seed = seed();
+    model_ = std::make_unique<search::FittedPlanModel>(session_.problem(), options, std::move(initial_model_));
+    return *model_;
+  }
+
   int found(const FinalResult& result) {
-    const std::string json = result_json(report_, *driver_, &result, "finished");
+    const std::string json = result_json(report_, *searcher_, &result, "finished");
     store_.finish_run(report_.run, store::RunState::finished, json, result.hash);
-    say(describe_result(report_, *driver_, result), json);
+    say(describe_result(report_, *searcher_, result), json);
     return kDone;
   }
 
   int nothing(const std::string& why) {
-    const std::string json = result_json(report_, *driver_, nullptr, "nothing");
+    const std::string json = result_json(report_, *searcher_, nullptr, "nothing");
     store_.finish_run(report_.run, store::RunState::failed, json, "");
-    say(describe_nothing(report_, *driver_, why), json);
+    say(describe_nothing(report_, *searcher_, why), json);
     return kBadAnswer;
   }
 
   void end_interrupted() {
-    if (report_.seconds == 0) report_.seconds = driver_->seconds();
-    const std::string json = result_json(report_, *driver_, nullptr, "interrupted");
+    if (searcher_ == nullptr) {  // before anything was measured
+      store_.finish_run(report_.run, store::RunState::interrupted, "", "");
+      return;
+    }
+    if (report_.seconds == 0) report_.seconds = searcher_->seconds();
+    const std::string json = result_json(report_, *searcher_, nullptr, "interrupted");
     store_.finish_run(report_.run, store::RunState::interrupted, json, "");
-    say(describe_interrupted(report_, *driver_), json);
+    say(describe_interrupted(report_, *searcher_), json);
     flush_output();
   }
 
@@ -183,10 +270,14 @@ class Search {
 
   const SearchArguments& arguments_;
   bool quiet_;
+  measure::Session& session_;
   store::TuningStore store_;
-  std::unique_ptr<search::Strategy> strategy_;
   SearchReport report_;
-  std::unique_ptr<SearchDriver> driver_;
+  SearchSettings settings_, tuning_settings_;
+  std::vector<plan::FusionPlan> plans_;
+  std::optional<model::CostModel> initial_model_;
+  std::unique_ptr<search::FittedPlanModel> model_;
+  std::unique_ptr<Searcher> searcher_;
 };
 
 }  // namespace
@@ -197,16 +288,20 @@ int run_search(Options& options) {
   options.parse();
   if (arguments.resume && arguments.fresh) throw base::UsageError("--resume and --fresh exclude each other");
   arguments.stop(options);
-  search::make_strategy(arguments.strategy,
-                        {[](int, const search::GemmTile&) { return std::vector<lower::Schedule>{}; }},
-                        0);  // an unknown strategy is refused before any work
+  check_strategy(arguments.strategy);  // before any work
+  const bool uses_model = arguments.strategy == "mask";
+  if (!arguments.cost_model.empty() && !uses_model)
+    throw base::UsageError("--cost-model: strategy " + arguments.strategy + " uses no model; `mask` does");
+  std::optional<model::CostModel> initial_model;
+  if (uses_model && !arguments.cost_model.empty())
+    initial_model = model::CostModel::load(arguments.cost_model);
 
   const block::Problem problem = arguments.problem.problem();
   const measure::SessionOptions session_options = arguments.session.session(arguments.problem);
   catch_interrupts();
   measure::Session session(problem, session_options);
   stop_if_interrupted();
-  Search search(arguments, options, session, session_options);
+  Search search(arguments, options, session, session_options, std::move(initial_model));
   return search.run();
 }
 

@@ -91,21 +91,21 @@ std::string failed_row(const std::string& label, const std::string& why) {
 }
 
 /// The first segment of a plan that has no time.
-std::string missing_time(const SearchDriver& driver, const plan::FusionPlan& plan) {
+std::string missing_time(const Searcher& searcher, const plan::FusionPlan& plan) {
   for (const plan::SegmentVariant& variant : plan.variants()) {
-    if (!driver.best()[plan::variant_index(variant)]) return variant.to_string();
+    if (!searcher.schedule(plan::variant_index(variant))) return variant.to_string();
   }
   return "the whole plan";
 }
 
-std::string reference_rows(const SearchDriver& driver, const FinalResult& result) {
+std::string reference_rows(const Searcher& searcher, const FinalResult& result) {
   std::string text;
   for (const search::ReferencePlan& row : std::views::reverse(search::reference_plans())) {
     const std::string label = fmt::format("{} {}", row.name, row.plan.canonical_mask().value);
     const auto found = std::find_if(result.finalists.begin(), result.finalists.end(),
                                     [&](const auto& finalist) { return plan_of(finalist) == row.plan; });
     if (found == result.finalists.end()) {
-      text += failed_row(label, fmt::format("not timed: no time for {}", missing_time(driver, row.plan)));
+      text += failed_row(label, fmt::format("not timed: no time for {}", missing_time(searcher, row.plan)));
     } else if (is_ok(*found)) {
       text += time_row(label, result, *found);
     } else {
@@ -152,13 +152,13 @@ std::string ties(const FinalResult& result) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-std::string failure_lines(const SearchReport& report, const SearchDriver& driver) {
-  const std::vector<FailedCandidate>& failures = driver.counts().failures;
+std::string failure_lines(const SearchReport& report, const Searcher& searcher) {
+  const std::vector<FailedCandidate>& failures = searcher.counts().failures;
   const std::size_t shown = report.verbose ? failures.size() : std::min(failures.size(), kFailuresShown);
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) {
     const FailedCandidate& failed = failures[i];
-    text += fmt::format("  {} {}: {}\n    repeat: {}\n", measure::name(failed.outcome), failed.variant,
+    text += fmt::format("  {} {}: {}\n    repeat: {}\n", measure::name(failed.outcome), failed.name,
                         first_line(failed.message), failed.repeat_command);
   }
   if (shown < failures.size()) {
@@ -216,7 +216,7 @@ nlohmann::json finalist_json(const FinalResult& result, const store::ComparisonR
   const FinalTime time = time_of(result, finalist);
   json["time_us"] = {{"value", time.us}, {"low", time.low_us}, {"high", number_or_null(time.high_us)}};
   json["time"] = time_json(finalist.plan.measurement.time);  // its own samples: not to be compared
-  json["sum_us"] = finalist.plan.sum_us;
+  if (finalist.plan.sum_us > 0) json["sum_us"] = finalist.plan.sum_us;
   if (const auto& parts = finalist.whole_over_sum) {
     json["whole_over_sum"] = {
         {"ratio", parts->ratio}, {"low", parts->low}, {"high", number_or_null(parts->high)}};
@@ -230,18 +230,18 @@ nlohmann::json finalist_json(const FinalResult& result, const store::ComparisonR
   return json;
 }
 
-nlohmann::json counts_json(const SearchDriver& driver) {
-  const SearchCounts& counts = driver.counts();
+nlohmann::json counts_json(const Searcher& searcher) {
+  const SearchCounts& counts = searcher.counts();
   nlohmann::json outcomes = nlohmann::json::object(), failures = nlohmann::json::array();
   for (const auto& [outcome, count] : counts.outcomes) outcomes[std::string(measure::name(outcome))] = count;
   for (const FailedCandidate& failed : counts.failures) {
-    failures.push_back({{"variant", failed.variant},
+    failures.push_back({{"candidate", failed.name},
                         {"schedule", failed.schedule},
                         {"outcome", std::string(measure::name(failed.outcome))},
                         {"message", failed.message},
                         {"repeat", failed.repeat_command}});
   }
-  return {{"variants", driver.best().count()},
+  return {{"timed", searcher.timed_count()},
           {"reused", counts.reused},
           {"measured", counts.measured},
           {"compiled", counts.compile_seconds.size()},
@@ -254,30 +254,28 @@ nlohmann::json counts_json(const SearchDriver& driver) {
 
 }  // namespace
 
-std::string describe_trials(const SearchReport& report, const SearchDriver& driver) {
-  const SearchCounts& counts = driver.counts();
+std::string describe_trials(const SearchReport& report, const Searcher& searcher) {
+  const SearchCounts& counts = searcher.counts();
   std::string outcomes;
   for (const auto& [outcome, count] : counts.outcomes)
     outcomes += fmt::format(", {} {}", count, measure::name(outcome));
   std::string text = fmt::format("{}      {}\n", report.problem_line, report.environment_line);
-  text +=
-      fmt::format("{} of {} variants timed, {} kernels, {} measurements made now, {} reused{}     {:.0f} s\n",
-                  driver.best().count(), plan::kVariantCount, counts.candidates(), counts.measured,
-                  counts.reused, outcomes, report.seconds);
+  text += fmt::format("{}, {} candidates, {} measurements made now, {} reused{}     {:.0f} s\n",
+                      searcher.summary(), counts.candidates(), counts.measured, counts.reused, outcomes,
+                      report.seconds);
   if (const auto& seconds = counts.compile_seconds; !seconds.empty()) {
     text += fmt::format("{} kernel{} compiled now, {:.0f} ms each in the median\n", seconds.size(),
                         seconds.size() == 1 ? "" : "s", 1e3 * measure::median(seconds));
   }
   if (!report.stopped.empty())
     text += fmt::format("stopped early, {}: run it again to continue\n", report.stopped);
-  return text + failure_lines(report, driver);
+  return text + failure_lines(report, searcher);
 }
 
-std::string describe_result(const SearchReport& report, const SearchDriver& driver,
-                            const FinalResult& result) {
+std::string describe_result(const SearchReport& report, const Searcher& searcher, const FinalResult& result) {
   const store::ComparisonRecord& winner = result.winner();
   const plan::FusionPlan plan = plan_of(winner);
-  std::string text = describe_trials(report, driver);
+  std::string text = describe_trials(report, searcher);
   text += fmt::format("\nbest plan  mask {}  {}  {} kernel{}{}\n", winner.plan.mask, plan.to_string(),
                       plan.kernel_count(), plan.kernel_count() == 1 ? "" : "s",
                       result.reused ? "  (timed by an earlier search)" : "");
@@ -286,30 +284,31 @@ std::string describe_result(const SearchReport& report, const SearchDriver& driv
   if (plan.hand_written()) text += "  * hand-written attention\n";
   if (report.verbose) text += schedule_lines(winner);
   text += fmt::format("\n  {:<24}{:>12}{:>24}{:>14}\n", "", "time", "95 % interval", "vs unfused");
-  text += time_row("best", result, winner) + ties(result) + reference_rows(driver, result);
+  text += time_row("best", result, winner) + ties(result) + reference_rows(searcher, result);
   return text + whole_over_sum_line(result) + next_commands(report, result);
 }
 
-std::string describe_interrupted(const SearchReport& report, const SearchDriver& driver) {
-  std::string text = describe_trials(report, driver);
-  const std::vector<search::Finalist> finalists = driver.finalists();
+std::string describe_interrupted(const SearchReport& report, const Searcher& searcher) {
+  std::string text = describe_trials(report, searcher);
+  const std::vector<search::Finalist> finalists = searcher.finalists();
   if (finalists.empty()) {
     text += "interrupted before a complete plan had times\n";
   } else {
     const search::Finalist& best = finalists.front();
-    const Scale scale = scale_of(best.sum_us);
-    text += fmt::format("interrupted; best so far, by the sum of its segments: mask {}  {}  {:.{}f} {}\n",
-                        best.plan.canonical_mask().value, best.plan.to_string(), best.sum_us / scale.divisor,
-                        scale.digits, scale.unit);
+    const Scale scale = scale_of(best.expected_us);
+    text += fmt::format("interrupted; best so far, by {}: mask {}  {}  {:.{}f} {}\n",
+                        best.sum_us > 0 ? "the sum of its segments" : "its time in the screening",
+                        best.plan.canonical_mask().value, best.plan.to_string(),
+                        best.expected_us / scale.divisor, scale.digits, scale.unit);
   }
   return text + continue_line(report);
 }
 
-std::string describe_nothing(const SearchReport& report, const SearchDriver& driver, const std::string& why) {
-  return describe_trials(report, driver) + "no plan found: " + why + "\n" + continue_line(report);
+std::string describe_nothing(const SearchReport& report, const Searcher& searcher, const std::string& why) {
+  return describe_trials(report, searcher) + "no plan found: " + why + "\n" + continue_line(report);
 }
 
-std::string result_json(const SearchReport& report, const SearchDriver& driver, const FinalResult* result,
+std::string result_json(const SearchReport& report, const Searcher& searcher, const FinalResult* result,
                         const std::string& state) {
   nlohmann::json json = {{"state", state},
                          {"problem", report.problem_key},
@@ -318,7 +317,7 @@ std::string result_json(const SearchReport& report, const SearchDriver& driver, 
                          {"database", report.database},
                          {"seconds", report.seconds},
                          {"stopped", report.stopped},
-                         {"search", counts_json(driver)}};
+                         {"search", counts_json(searcher)}};
   if (result != nullptr) {
     json["best"] = finalist_json(*result, result->winner());
     json["reused_comparison"] = result->reused;

@@ -3,7 +3,8 @@
 
 #include <string>
 
-#include "cli/search_driver.h"
+#include "cli/final_comparison.h"
+#include "cli/searcher.h"
 
 namespace fusetune::cli {
 
@@ -22,17 +23,16 @@ struct SearchReport {
 };
 
 /// The first lines: problem, device, what was tried.
-std::string describe_trials(const SearchReport& report, const SearchDriver& driver);
+std::string describe_trials(const SearchReport& report, const Searcher& searcher);
 /// The whole text for a search that found a plan.
-std::string describe_result(const SearchReport& report, const SearchDriver& driver,
-                            const FinalResult& result);
+std::string describe_result(const SearchReport& report, const Searcher& searcher, const FinalResult& result);
 /// For a search that was interrupted: the best so far, by the sum of its segments, and how to continue.
-std::string describe_interrupted(const SearchReport& report, const SearchDriver& driver);
+std::string describe_interrupted(const SearchReport& report, const Searcher& searcher);
 /// For a search that has no plan: why.
-std::string describe_nothing(const SearchReport& report, const SearchDriver& driver, const std::string& why);
+std::string describe_nothing(const SearchReport& report, const Searcher& searcher, const std::string& why);
 
 /// One JSON object with everything the text says, failures included. `result` may be null.
-std::string result_json(const SearchReport& report, const SearchDriver& driver, const FinalResult* result,
+std::string result_json(const SearchReport& report, const Searcher& searcher, const FinalResult* result,
                         const std::string& state);
 
 }  // namespace fusetune::cli

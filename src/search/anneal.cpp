@@ -48,7 +48,8 @@ void Anneal::step_to(const plan::FusionPlan& plan, double time_us) {
 }
 
 std::vector<PlanCandidate> Anneal::ask(int limit) {
-  if (limit < 1 || waiting_ || times_.size() == space_.size()) return {};
+  const auto tried = static_cast<std::int64_t>(times_.size());
+  if (limit < 1 || waiting_ || tried >= budget_ || times_.size() == space_.size()) return {};
   if (!at_) return {{*(waiting_ = anywhere()), true}};
   for (int known = 0;; ++known) {
     const plan::FusionPlan next = known < kMostKnown && space_.size() > 1 ? propose() : anywhere();

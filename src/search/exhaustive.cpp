@@ -2,19 +2,12 @@
 
 #include <algorithm>
 
+#include "search/tile_tuning.h"
+
 namespace fusetune::search {
 namespace {
 
 constexpr int kPhases = 5;
-constexpr int kGemms[] = {0, 7, 10, 12};  // qkv_gemm, out_gemm, ffn1_gemm, ffn2_gemm
-
-int lone_variant(int op) { return plan::variant_index({{op, op}, false}); }
-
-bool is_lone_gemm(int variant) {
-  return std::any_of(std::begin(kGemms), std::end(kGemms),
-                     [&](int op) { return lone_variant(op) == variant; });
-}
-
 std::vector<int> variants_of(const plan::FusionPlan& plan) {
   std::vector<int> indices;
   for (const plan::SegmentVariant& variant : plan.variants()) indices.push_back(plan::variant_index(variant));
@@ -28,18 +21,6 @@ Exhaustive::Exhaustive(const Space& space, std::uint64_t seed) : space_(space), 
     estimate_ += space_.schedules(variant, {}).size();
   }
   start_phase();
-}
-
-GemmTile Exhaustive::tuned_tile(int variant) const {
-  const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(variant)].segment;
-  const Incumbents::Best* tuned = nullptr;
-  for (const int op : kGemms) {
-    const std::optional<Incumbents::Best>& alone = best_[lone_variant(op)];
-    if (segment.contains(op) && alone && (tuned == nullptr || alone->time_us > tuned->time_us))
-      tuned = &*alone;
-  }
-  if (tuned == nullptr) return {};
-  return {tuned->schedule.tile_rows, tuned->schedule.tile_columns, tuned->schedule.k_chunk};
 }
 
 std::vector<Candidate> Exhaustive::candidates_of(int variant, const GemmTile& tile, bool only_default) const {
@@ -62,17 +43,17 @@ std::vector<Candidate> Exhaustive::phase_candidates(int phase) const {
       for (const int variant : variants_of(plan::FusionPlan::unfused())) add(variant, {}, true);
       break;
     case 1:
-      for (const int op : kGemms) add(lone_variant(op), {}, false);
+      for (const int op : gemm_operators()) add(lone_variant(op), {}, false);
       break;
     case 2:
       for (const plan::FusionPlan& plan :
            {plan::FusionPlan::byte_transformer(), plan::FusionPlan::all_fused()}) {
-        for (const int variant : variants_of(plan)) add(variant, tuned_tile(variant), true);
+        for (const int variant : variants_of(plan)) add(variant, tuned_tile(best_, variant), true);
       }
       break;
     default:
       for (int variant = 0; variant < plan::kVariantCount; ++variant) {
-        if (!is_lone_gemm(variant)) add(variant, tuned_tile(variant), phase == 3);
+        if (!is_lone_gemm(variant)) add(variant, tuned_tile(best_, variant), phase == 3);
       }
   }
   return candidates;

@@ -26,7 +26,6 @@ class Exhaustive : public Strategy {
  private:
   void start_phase();
   std::vector<Candidate> phase_candidates(int phase) const;
-  GemmTile tuned_tile(int variant) const;
   std::vector<Candidate> candidates_of(int variant, const GemmTile& tile, bool only_default) const;
 
   Space space_;

@@ -21,13 +21,13 @@ std::vector<Finalist> select_finalists(const plan::VariantCosts& costs, int k) {
   std::vector<Finalist> finalists;
   for (const plan::RankedPlan& ranked :
        plan::cheapest_plans(costs, std::min(k, kMaximumFinalists - references))) {
-    finalists.push_back({ranked.plan, ranked.cost});
+    finalists.push_back({ranked.plan, ranked.cost, ranked.cost});
   }
   for (const ReferencePlan& reference : reference_plans()) {
     const bool there = std::any_of(finalists.begin(), finalists.end(),
                                    [&](const Finalist& finalist) { return finalist.plan == reference.plan; });
     const double sum = plan::plan_cost(reference.plan, costs);
-    if (!there && std::isfinite(sum)) finalists.push_back({reference.plan, sum});
+    if (!there && std::isfinite(sum)) finalists.push_back({reference.plan, sum, sum});
   }
   return finalists;
 }

@@ -26,7 +26,8 @@ std::span<const ReferencePlan> reference_plans();
 
 struct Finalist {
   plan::FusionPlan plan;
-  double sum_us = 0;  // of its segments' times
+  double sum_us = 0;       // of its segments' times; 0: not known
+  double expected_us = 0;  // its own time, as far as it is known: that sum, or a measurement
 };
 
 /// The `k` cheapest plans by sum, cheapest first, then the reference plans that are not among them and whose

@@ -30,12 +30,14 @@ class Strategy {
 struct StrategyInfo {
   std::string_view name;
   std::string_view summary;
-  /// `seed` decides the order wherever it is free. nullptr: a later version brings it.
+  /// `seed` decides the order wherever it is free.
   std::unique_ptr<Strategy> (*make)(const Space& space, std::uint64_t seed);
 };
 
 std::span<const StrategyInfo> strategies();
-/// Throws base::UsageError: unknown (with the nearest name), or one that a later version brings.
+/// nullptr: there is no such strategy over segments; see plan_strategy.h for those over plans.
+const StrategyInfo* find_strategy(std::string_view name);
+/// Throws base::InternalError for a name that find_strategy() does not know.
 std::unique_ptr<Strategy> make_strategy(std::string_view name, const Space& space, std::uint64_t seed);
 
 }  // namespace fusetune::search

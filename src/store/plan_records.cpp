@@ -7,6 +7,7 @@
 #include "store/plan_rows.h"
 
 namespace fusetune::store {
+
 PlanRecords read_plan_records(const std::filesystem::path& path) {
   StoreOptions options;
   options.access = Access::existing;
@@ -19,8 +20,7 @@ PlanRecords read_plan_records(const std::filesystem::path& path) {
     while (environments.executeStep())
       records.environments.push_back({environments.getColumn("fingerprint").getString(),
                                       fields_from_json(environments.getColumn("fields").getString())});
-    SQLite::Statement plans(database,
-                            std::string(kSelectPlans) + "s.outcome <> 'started' ORDER BY s.id");
+    SQLite::Statement plans(database, std::string(kSelectPlans) + "s.outcome <> 'started' ORDER BY s.id");
     while (plans.executeStep()) records.plans.push_back(read_plan(plans).record);
   });
   return records;

@@ -1,0 +1,204 @@
+#include "cli/final_comparison.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "cli/interrupt.h"
+
+namespace fusetune::cli {
+namespace {
+
+using measure::Outcome;
+
+constexpr int kMaximumRounds = 4;
+/// Beside a new baseline only plans that are at most this much slower are timed again.
+constexpr double kWithinReach = 1.03;
+/// Pairs that can claim a difference of one percent, and pairs that screen. Between the two, as many as fit
+/// into the seconds that comparing the finalists may take.
+constexpr int kMostPairs = 160, kLeastPairs = 40;
+constexpr double kSecondsOfPairs = 60;
+/// Samples that a pair costs: two plans share one of the baseline.
+constexpr double kSamplesPerPair = 1.5;
+/// How often a finalist and its segments are timed in turn: enough for an interval of one or two percent.
+constexpr int kRoundsWithParts = 20, kLeastRounds = 6;
+
+search::Contender contender_of(const store::ComparisonRecord& record) {
+  const plan::FusionMask mask{record.plan.mask};
+  return {plan::FusionPlan::from_mask(mask), record.plan.measurement.outcome == Outcome::ok, record.ratio,
+          record.low, record.high};
+}
+
+search::Decision decide(const std::vector<store::ComparisonRecord>& finalists) {
+  std::vector<search::Contender> contenders;
+  for (const store::ComparisonRecord& finalist : finalists) contenders.push_back(contender_of(finalist));
+  search::Decision decision = search::decide(contenders);
+  // After the last round somebody may still look faster than the baseline: then that one it is.
+  if (decision.challenger) {
+    decision.winner = *decision.challenger;
+    decision.tied = {*decision.challenger};
+  }
+  return decision;
+}
+
+bool is_reference(const plan::FusionPlan& plan) {
+  const auto references = search::reference_plans();
+  return std::any_of(references.begin(), references.end(),
+                     [&](const auto& reference) { return reference.plan == plan; });
+}
+
+}  // namespace
+
+FinalComparison::FinalComparison(measure::Session& session, store::TuningStore& store, std::int64_t run,
+                                 const SearchSettings& settings)
+    : session_(session), store_(store), run_(run), settings_(settings) {}
+
+bool FinalComparison::is_ok(const Entry& entry) {
+  return entry.record.plan.measurement.outcome == Outcome::ok;
+}
+
+std::vector<store::ComparisonRecord> FinalComparison::records_of(const std::vector<Entry>& entries) {
+  std::vector<store::ComparisonRecord> records;
+  for (const Entry& entry : entries) records.push_back(entry.record);
+  return records;
+}
+
+std::vector<FinalComparison::Entry> FinalComparison::entries_of(
+    const std::vector<search::Finalist>& finalists, const ScheduleOf& schedule_of) const {
+  std::vector<Entry> entries;
+  for (const search::Finalist& finalist : finalists) {
+    Entry entry{make_plan_job(finalist.plan, schedule_of, session_, settings_), finalist.expected_us, {}};
+    entry.record.plan = entry.job.record;
+    entry.record.plan.sum_us = finalist.sum_us;
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+/// How often all entries can be timed within kSecondsOfPairs, where one time takes `samples` of each.
+int FinalComparison::times_that_fit(const std::vector<Entry>& entries, double samples, int least, int most) {
+  double seconds = 0;
+  for (const Entry& entry : entries) seconds += samples * entry.expected_us * 1e-6;
+  return static_cast<int>(std::clamp<double>(kSecondsOfPairs / seconds, least, most));
+}
+
+int FinalComparison::pairs_for(const std::vector<Entry>& entries) const {
+  if (settings_.pairs > 0) return settings_.pairs;
+  return times_that_fit(entries, kSamplesPerPair, kLeastPairs, kMostPairs);
+}
+
+std::string FinalComparison::hash_of(const std::vector<Entry>& entries, int pairs) const {
+  base::Hasher hasher;
+  hasher.add(session_.problem().key()).add(session_.environment().fingerprint).add(settings_.data);
+  hasher.add(settings_.cache_mode).add(static_cast<std::uint64_t>(measure::kProtocolVersion));
+  hasher.add(settings_.timing);
+  hasher.add(static_cast<std::uint64_t>(pairs));
+  for (const Entry& entry : entries) {
+    hasher.add(static_cast<std::uint64_t>(entry.record.plan.mask)).add(entry.record.plan.sources_hash);
+  }
+  return hasher.hex();
+}
+
+void FinalComparison::compile(std::vector<Entry>& entries) {
+  std::vector<PlanJob> jobs;
+  for (Entry& entry : entries) jobs.push_back(std::move(entry.job));
+  compile_plans(session_, jobs);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    entries[i].job = std::move(jobs[i]);
+    entries[i].record.plan.measurement = entries[i].job.record.measurement;
+  }
+}
+
+/// Rounds of comparison until no plan is clearly faster than the baseline. Plans that fail, or fall so far
+/// back that they are not timed again, go to the end.
+std::vector<FinalComparison::Entry> FinalComparison::compare(std::vector<Entry> entries, int pairs) {
+  std::vector<Entry> failed;
+  const auto drop_failed = [&] {
+    const auto first_failed = std::stable_partition(entries.begin(), entries.end(), is_ok);
+    std::move(first_failed, entries.end(), std::back_inserter(failed));
+    entries.erase(first_failed, entries.end());
+  };
+  for (int round = 1; drop_failed(), !entries.empty(); ++round) {
+    std::vector<measure::PlanKernels> plans;
+    for (const Entry& entry : entries) plans.push_back(entry.job.kernels);
+    const std::vector<measure::PairedComparison> results = session_.compare_plans(plans, pairs);
+    const bool baseline_failed = results[0].outcome != Outcome::ok;
+    std::vector<search::Contender> contenders;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      store::ComparisonRecord& record = entries[i].record;
+      // Nobody can be judged by a baseline that failed: only that one is out.
+      if (baseline_failed && i > 0 && results[i].outcome == Outcome::skipped) continue;
+      record.plan.measurement = failure(results[i].outcome, results[i].message);
+      record.plan.measurement.time = i == 0 ? results[i].time_a : results[i].time_b;
+      record.ratio = results[i].ratio;
+      record.low = results[i].low;
+      record.high = results[i].high;
+      record.pairs = results[i].pairs;
+      contenders.push_back(contender_of(record));
+    }
+    if (baseline_failed) continue;
+    const std::optional<std::size_t> challenger = search::decide(contenders).challenger;
+    if (!challenger || round >= kMaximumRounds) break;
+    const double reach = contenders[*challenger].ratio * kWithinReach;
+    Entry next = std::move(entries[*challenger]);
+    entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(*challenger));
+    for (Entry& entry : entries) {
+      if (!is_ok(entry) || entry.record.low <= reach || is_reference(entry.job.plan)) continue;
+      entry.record.plan.measurement = failure(
+          Outcome::skipped, fmt::format("clearly slower than mask {} ({:.3f} times its time)",
+                                        next.record.plan.mask, entry.record.ratio / next.record.ratio));
+    }
+    entries.insert(entries.begin(), std::move(next));
+  }
+  drop_failed();
+  std::move(failed.begin(), failed.end(), std::back_inserter(entries));
+  return entries;
+}
+
+/// Whole against the sum of its segments, beside each other: times taken minutes apart differ by more than
+/// what is asked here. The answer is complete without it, so that an interrupt only ends it.
+void FinalComparison::compare_with_parts(std::vector<Entry>& entries) {
+  const int rounds = times_that_fit(entries, 2, kLeastRounds, kRoundsWithParts);
+  try {
+    for (Entry& entry : entries) {
+      if (!is_ok(entry)) continue;
+      const measure::PairedComparison parts = session_.compare_with_parts(entry.job.kernels, rounds);
+      if (parts.outcome == Outcome::ok) entry.record.whole_over_sum = {parts.ratio, parts.low, parts.high};
+    }
+  } catch (const Interrupted&) {
+    base::note("interrupted while plans were timed beside their segments: the rest of that is left out");
+  }
+}
+
+std::optional<FinalResult> FinalComparison::time(const std::vector<search::Finalist>& finalists,
+                                                 const ScheduleOf& schedule_of) {
+  std::vector<Entry> entries = entries_of(finalists, schedule_of);
+  FinalResult result;
+  const int pairs = pairs_for(entries);
+  result.hash = hash_of(entries, pairs);
+  if (!settings_.fresh) {
+    if (auto known = store_.find_finalists(result.hash)) {
+      result.finalists = std::move(*known);
+      result.reused = true;
+    }
+  }
+  if (!result.reused) {
+    compile(entries);
+    entries = compare(std::move(entries), pairs);
+    store_.record_finalists(run_, records_of(entries));
+    compare_with_parts(entries);
+    result.finalists = records_of(entries);
+    store_.record_finalists(run_, result.finalists);
+  }
+  if (result.finalists.empty() || result.finalists[0].plan.measurement.outcome != Outcome::ok)
+    return std::nullopt;
+  result.decision = decide(result.finalists);
+  return result;
+}
+
+}  // namespace fusetune::cli

@@ -1,0 +1,61 @@
+// The best plans against each other: alternating pairs with a common baseline until none is clearly faster.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/plan_job.h"
+#include "cli/searcher.h"
+#include "measure/session.h"
+#include "search/selection.h"
+#include "store/tuning_store.h"
+
+namespace fusetune::cli {
+
+/// Finalists with their whole-plan times; the baseline of the comparison is the first.
+struct FinalResult {
+  std::vector<store::ComparisonRecord> finalists;
+  search::Decision decision;
+  std::string hash;     // of everything the comparison depends on
+  bool reused = false;  // from the store
+
+  const store::ComparisonRecord& winner() const { return finalists[decision.winner]; }
+};
+
+class FinalComparison {
+ public:
+  FinalComparison(measure::Session& session, store::TuningStore& store, std::int64_t run,
+                  const SearchSettings& settings);
+
+  /// Times them with the searcher's schedules, or takes the comparison from the store where nothing it
+  /// depends on has changed. nullopt: every finalist failed when run whole. Throws Interrupted.
+  std::optional<FinalResult> time(const std::vector<search::Finalist>& finalists,
+                                  const ScheduleOf& schedule_of);
+
+ private:
+  /// A finalist's job, and its place in the comparison.
+  struct Entry {
+    PlanJob job;
+    double expected_us;  // one run
+    store::ComparisonRecord record;
+  };
+
+  std::vector<Entry> entries_of(const std::vector<search::Finalist>& finalists,
+                                const ScheduleOf& schedule_of) const;
+  static int times_that_fit(const std::vector<Entry>& entries, double samples, int least, int most);
+  int pairs_for(const std::vector<Entry>& entries) const;
+  std::string hash_of(const std::vector<Entry>& entries, int pairs) const;
+  void compile(std::vector<Entry>& entries);
+  std::vector<Entry> compare(std::vector<Entry> entries, int pairs);
+  void compare_with_parts(std::vector<Entry>& entries);
+  static bool is_ok(const Entry& entry);
+  static std::vector<store::ComparisonRecord> records_of(const std::vector<Entry>& entries);
+
+  measure::Session& session_;
+  store::TuningStore& store_;
+  std::int64_t run_;
+  const SearchSettings& settings_;
+};
+
+}  // namespace fusetune::cli

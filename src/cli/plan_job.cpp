@@ -1,0 +1,102 @@
+#include "cli/plan_job.h"
+
+#include <fmt/core.h>
+
+#include <map>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "cli/interrupt.h"
+
+namespace fusetune::cli {
+
+using backend::cpu::CompileResult;
+using measure::Outcome;
+
+measure::Measurement failure(Outcome outcome, const std::string& message) {
+  measure::Measurement measurement;
+  measurement.outcome = outcome;
+  measurement.message = message;
+  return measurement;
+}
+
+Outcome outcome_of(CompileResult::Status status) {
+  switch (status) {
+    case CompileResult::Status::ok:
+      return Outcome::ok;
+    case CompileResult::Status::failed:
+      return Outcome::compile_failed;
+    case CompileResult::Status::timeout:
+      return Outcome::timeout;
+    case CompileResult::Status::resource_limit:
+      return Outcome::resource_limit;
+  }
+  throw base::InternalError("unknown compile status");
+}
+
+std::string layouts_text(const codegen::KernelSource& source) {
+  std::string text;
+  for (int i = 0; i < block::kWeightCount; ++i) {
+    const auto& layout = source.layouts[static_cast<std::size_t>(i)];
+    if (!layout) continue;
+    text += (text.empty() ? "" : " ") + std::string(block::name(static_cast<block::Weight>(i))) + "=" +
+            layout->to_string();
+  }
+  return text;
+}
+
+PlanJob make_plan_job(const plan::FusionPlan& plan, const ScheduleOf& schedule_of,
+                      const measure::Session& session, const SearchSettings& settings) {
+  PlanJob job{plan, {}, {}, {}};
+  base::Hasher sources;
+  store::PlanRecord& record = job.record;
+  for (const plan::SegmentVariant& variant : plan.variants()) {
+    const std::optional<lower::Schedule> schedule = schedule_of(plan::variant_index(variant));
+    if (!schedule)
+      throw base::InternalError("segment " + variant.to_string() + " of a plan to be timed has no schedule");
+    const codegen::KernelSource& source = job.sources.emplace_back(
+        codegen::generate_cpu(variant, *schedule, session.problem(), session.target()));
+    record.schedules.push_back(schedule->to_string());
+    sources.add(source.hash).add(layouts_text(source));
+  }
+  record.problem = session.problem().key();
+  record.environment = session.environment().fingerprint;
+  record.mask = plan.canonical_mask().value;
+  record.sources_hash = sources.hex();
+  record.data = settings.data;
+  record.cache_mode = settings.cache_mode;
+  record.protocol = measure::kProtocolVersion;
+  record.settings = settings.timing;
+  record.limits = settings.limits;
+  record.repeat_command = fmt::format("fusetune bench {}{}", record.mask, settings.repeat_options);
+  return job;
+}
+
+std::vector<CompileResult> compile_plans(measure::Session& session, std::vector<PlanJob>& jobs,
+                                         const std::function<void(int, int)>& progress) {
+  std::vector<codegen::KernelSource> sources;
+  std::map<std::string, std::size_t> index_of;  // by symbol
+  for (const PlanJob& job : jobs) {
+    for (const codegen::KernelSource& source : job.sources) {
+      if (index_of.emplace(source.symbol, sources.size()).second) sources.push_back(source);
+    }
+  }
+  std::vector<CompileResult> compiled = session.compile(sources, [&](int done, int total) {
+    stop_if_interrupted();
+    if (progress) progress(done, total);
+  });
+  for (PlanJob& job : jobs) {
+    job.record.measurement.outcome = Outcome::ok;
+    for (const codegen::KernelSource& source : job.sources) {
+      const CompileResult& result = compiled[index_of.at(source.symbol)];
+      if (result.status != CompileResult::Status::ok) {
+        job.record.measurement = failure(outcome_of(result.status), result.log);
+        break;
+      }
+      job.kernels.push_back(result.kernel);
+    }
+  }
+  return compiled;
+}
+
+}  // namespace fusetune::cli

@@ -1,0 +1,43 @@
+// A whole plan on its way to being timed: its kernels' sources, then the kernels, and its record.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "backend/cpu/kernel_compiler.h"
+#include "cli/searcher.h"
+#include "codegen/kernel_source.h"
+#include "measure/session.h"
+#include "plan/fusion_plan.h"
+#include "store/records.h"
+
+namespace fusetune::cli {
+
+struct PlanJob {
+  plan::FusionPlan plan;
+  std::vector<codegen::KernelSource> sources;
+  measure::PlanKernels kernels;  // after compile_plans(), where all compiled
+  store::PlanRecord record;
+};
+
+using ScheduleOf = std::function<std::optional<lower::Schedule>(int variant)>;
+
+/// Its record has everything but a measurement. Throws base::InternalError where a segment has no schedule
+/// and base::UsageError where one is refused.
+PlanJob make_plan_job(const plan::FusionPlan& plan, const ScheduleOf& schedule_of,
+                      const measure::Session& session, const SearchSettings& settings);
+
+/// Each kernel once for all plans. A plan whose kernels did not all compile gets the failure as its
+/// measurement, the others the outcome `ok` without a time. Returns the results, for their compile times.
+/// Throws Interrupted.
+std::vector<backend::cpu::CompileResult> compile_plans(measure::Session& session, std::vector<PlanJob>& jobs,
+                                                       const std::function<void(int, int)>& progress = {});
+
+/// What a candidate that never ran is stored as.
+measure::Measurement failure(measure::Outcome outcome, const std::string& message);
+measure::Outcome outcome_of(backend::cpu::CompileResult::Status status);
+/// Of the weights a kernel reads: "w_qkv=..."; part of every key.
+std::string layouts_text(const codegen::KernelSource& source);
+
+}  // namespace fusetune::cli

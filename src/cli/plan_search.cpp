@@ -1,0 +1,263 @@
+#include "cli/plan_search.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "cli/interrupt.h"
+#include "search/tile_tuning.h"
+
+namespace fusetune::cli {
+namespace {
+
+using measure::Outcome;
+
+/// Plans compiled together before they are measured: while anything is timed, nothing compiles.
+constexpr int kBatch = 32;
+constexpr auto kPoll = std::chrono::milliseconds(100);
+
+std::string name_of(const store::PlanRecord& record) { return fmt::format("mask {}", record.mask); }
+
+}  // namespace
+
+VariantSchedules choose_schedules(const measure::Session& session, const store::TuningStore& store,
+                                  const SearchSettings& settings, const search::Incumbents& tuned) {
+  const search::Space space = search::segment_space(session.problem(), session.target());
+  VariantSchedules schedules(plan::kVariantCount);
+  for (int variant = 0; variant < plan::kVariantCount; ++variant) {
+    std::optional<lower::Schedule>& chosen = schedules[static_cast<std::size_t>(variant)];
+    const auto recorded = store.best_schedule(session.problem().key(), session.environment().fingerprint,
+                                              settings.cache_mode, variant);
+    if (recorded) {
+      chosen = lower::Schedule::parse(*recorded);
+    } else if (const auto all = space.schedules(variant, search::tuned_tile(tuned, variant)); !all.empty()) {
+      chosen = all.front();
+    }
+  }
+  return schedules;
+}
+
+std::vector<plan::FusionPlan> runnable_plans(const VariantSchedules& schedules) {
+  std::vector<plan::FusionPlan> plans;
+  for (const plan::FusionPlan& plan : plan::all_plans()) {
+    const std::vector<plan::SegmentVariant> variants = plan.variants();
+    const bool runs = std::all_of(variants.begin(), variants.end(), [&](const auto& variant) {
+      return schedules[static_cast<std::size_t>(plan::variant_index(variant))].has_value();
+    });
+    if (runs) plans.push_back(plan);
+  }
+  return plans;
+}
+
+PlanSearch::PlanSearch(measure::Session& session, store::TuningStore& store, std::int64_t run,
+                       const SearchSettings& settings, VariantSchedules schedules,
+                       std::unique_ptr<search::PlanStrategy> strategy, int expected)
+    : session_(session),
+      store_(store),
+      run_(run),
+      settings_(settings),
+      schedules_(std::move(schedules)),
+      strategy_(std::move(strategy)),
+      expected_(expected),
+      stop_(settings_.stop),
+      best_us_(std::numeric_limits<double>::infinity()) {}
+
+double PlanSearch::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+std::optional<lower::Schedule> PlanSearch::schedule(int variant) const {
+  return schedules_[static_cast<std::size_t>(variant)];
+}
+
+void PlanSearch::show(SearchProgress& progress, const std::string& extra) const {
+  progress.update(counts_.candidates(), std::max(expected_, counts_.candidates()), counts_.reused, extra);
+}
+
+void PlanSearch::tell(const store::PlanRecord& record, const plan::FusionPlan& plan) {
+  const measure::Measurement& measurement = record.measurement;
+  const search::Trial trial{measurement.outcome == Outcome::ok, measurement.time.median_us};
+  ++counts_.outcomes[measurement.outcome];
+  if (trial.ok) {
+    timed_.push_back({plan, trial.time_us, record.sampled == store::Sampled::uniform});
+    best_us_ = std::min(best_us_, trial.time_us);
+  } else {
+    counts_.failures.push_back(
+        {name_of(record), "", measurement.message, record.repeat_command, measurement.outcome});
+  }
+  strategy_->tell(plan, trial);
+}
+
+/// True when the store has the answer and the strategy was told.
+bool PlanSearch::answer_from_store(const PlanJob& job) {
+  const std::optional<store::PlanRecord> known = store_.find_plan(job.record.key());
+  if (!known || (settings_.fresh && known->run != run_) || store::may_retry(*known, settings_.limits))
+    return false;
+  // Claimed rather than taken: what is drawn uniformly is marked so.
+  const store::PlanClaim claim = store_.claim_plan(job.record, store::ClaimPolicy::reuse);
+  if (claim.state == store::ClaimState::granted) store_.release_plan(job.record.key());  // pruned meanwhile
+  if (!claim.record) return false;
+  ++counts_.reused;
+  tell(*claim.record, job.plan);
+  return true;
+}
+
+/// Plans that have to run.
+std::vector<PlanSearch::Job> PlanSearch::prepare(const std::vector<search::PlanCandidate>& candidates) {
+  std::vector<Job> jobs;
+  const auto schedule_of = [this](int variant) { return schedule(variant); };
+  for (const search::PlanCandidate& candidate : candidates) {
+    PlanJob job = make_plan_job(candidate.plan, schedule_of, session_, settings_);
+    job.record.run = run_;
+    job.record.sampled = candidate.uniform ? store::Sampled::uniform : store::Sampled::guided;
+    if (!answer_from_store(job)) jobs.push_back({std::move(job)});
+  }
+  return jobs;
+}
+
+/// Leaves the jobs whose kernels compiled; the others are finished as failures.
+void PlanSearch::compile(std::vector<Job>& jobs, SearchProgress& progress) {
+  if (jobs.empty()) return;  // all answered by the store
+  std::vector<PlanJob> plans;
+  for (Job& job : jobs) plans.push_back(std::move(job.job));
+  const auto results = compile_plans(session_, plans, [&](int done, int total) {
+    show(progress, fmt::format(", compiling {}/{}", done, total));
+  });
+  for (const backend::cpu::CompileResult& result : results)
+    if (result.kernel.compile_seconds > 0)  // not from the cache
+      counts_.compile_seconds.push_back(result.kernel.compile_seconds);
+  jobs.clear();
+  for (PlanJob& plan : plans) {
+    if (plan.record.measurement.outcome == Outcome::ok) {
+      jobs.push_back({std::move(plan)});
+    } else {
+      measure::Measurement failed = plan.record.measurement;
+      finish({std::move(plan)}, std::move(failed));
+    }
+  }
+}
+
+/// Stores a result and tells the strategy, except that a noisy plan first gets further chances.
+void PlanSearch::finish(Job job, measure::Measurement measurement) {
+  store::PlanRecord& record = job.job.record;
+  record.measurement = std::move(measurement);
+  store_.record_plan(record);
+  ++counts_.measured;
+  if (record.measurement.outcome == Outcome::noisy) {
+    const std::optional<store::PlanRecord> stored = store_.find_plan(record.key());
+    if (stored && store::may_retry(*stored)) {
+      job.tried = true;
+      stop_.measured(best_us_);
+      noisy_.push_back(std::move(job));
+      return;
+    }
+  }
+  tell(record, job.job.plan);
+  stop_.measured(best_us_);
+}
+
+void PlanSearch::measure(Job job) {
+  const store::PlanRecord& record = job.job.record;
+  const bool fresh = settings_.fresh && !job.tried;
+  store::PlanClaim claim =
+      store_.claim_plan(record, fresh ? store::ClaimPolicy::fresh : store::ClaimPolicy::retry);
+  // Another search is measuring this very plan: its answer is as good as ours.
+  while (claim.state == store::ClaimState::held) {
+    stop_if_interrupted();
+    std::this_thread::sleep_for(kPoll);
+    claim = store_.claim_plan(record, store::ClaimPolicy::reuse);
+  }
+  if (claim.record) {  // measured meanwhile
+    ++counts_.reused;
+    tell(*claim.record, job.job.plan);
+    return;
+  }
+  measure::Measurement measurement;
+  try {
+    measurement = session_.measure_plan(job.job.kernels);
+  } catch (...) {
+    store_.release_plan(record.key());
+    throw;
+  }
+  if (interrupted() && measurement.outcome != Outcome::ok) {
+    // The interrupt may be what made it fail: it says nothing about the plan.
+    store_.release_plan(record.key());
+    throw Interrupted{};
+  }
+  finish(std::move(job), std::move(measurement));
+}
+
+/// Measures one after the other until a condition stops the search.
+void PlanSearch::measure(std::vector<Job> jobs, SearchProgress& progress) {
+  for (auto job = jobs.begin(); job != jobs.end(); ++job) {
+    stop_if_interrupted();
+    if (!stop_.reached(seconds()).empty()) {
+      // Jobs that already have a (noisy) result go back to those that wait for a better one.
+      std::copy_if(job, jobs.end(), std::back_inserter(noisy_), [](const Job& each) { return each.tried; });
+      return;
+    }
+    measure(std::move(*job));
+    show(progress, "");
+  }
+}
+
+std::string PlanSearch::run(SearchProgress& progress) {
+  start_ = std::chrono::steady_clock::now();
+  while (true) {
+    stop_if_interrupted();
+    if (std::string reason = stop_.reached(seconds()); !reason.empty()) {
+      for (const Job& noisy : noisy_) tell(noisy.job.record, noisy.job.plan);
+      return reason;
+    }
+    const auto limit = static_cast<int>(std::min<std::int64_t>(kBatch, stop_.trials_left()));
+    const std::vector<search::PlanCandidate> candidates = strategy_->ask(limit);
+    if (candidates.empty() && noisy_.empty()) return {};
+    std::vector<Job> jobs = candidates.empty() ? std::exchange(noisy_, {}) : prepare(candidates);
+    if (!candidates.empty()) compile(jobs, progress);
+    measure(std::move(jobs), progress);
+    show(progress, "");
+  }
+}
+
+std::string PlanSearch::summary() const {
+  std::string text = fmt::format("{} plans timed whole", timed_.size());
+  if (strategy_->pruned() > 0)
+    text += fmt::format(", {} put into the slow class by the model and not timed", strategy_->pruned());
+  return text;
+}
+
+std::vector<search::Finalist> PlanSearch::finalists() const {
+  if (timed_.empty()) return {};
+  std::vector<search::TimedPlan> ranked = timed_;
+  std::sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.time_us, a.plan) < std::pair(b.time_us, b.plan);
+  });
+  const double slowest_us = ranked.back().time_us;
+  const auto references = search::reference_plans();
+  const std::size_t most =
+      std::min({ranked.size(), static_cast<std::size_t>(settings_.finalists),
+                static_cast<std::size_t>(search::kMaximumFinalists) - references.size()});
+  std::vector<search::Finalist> finalists;
+  std::set<plan::FusionPlan> there;
+  const auto add = [&](const plan::FusionPlan& plan, double expected_us) {
+    if (there.insert(plan).second) finalists.push_back({plan, 0, expected_us});
+  };
+  for (std::size_t i = 0; i < most; ++i) add(ranked[i].plan, ranked[i].time_us);
+  for (const search::ReferencePlan& reference : references) {
+    const std::vector<plan::SegmentVariant> variants = reference.plan.variants();
+    const bool runs = std::all_of(variants.begin(), variants.end(), [&](const auto& variant) {
+      return schedule(plan::variant_index(variant)).has_value();
+    });
+    if (runs) add(reference.plan, slowest_us);
+  }
+  return finalists;
+}
+
+}  // namespace fusetune::cli

@@ -1,0 +1,72 @@
+// What the stages of a search have in common: their settings, their counts, and the face that the command and
+// the report see.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/search_progress.h"
+#include "lower/schedule.h"
+#include "measure/outcome.h"
+#include "search/selection.h"
+#include "search/stop.h"
+#include "store/records.h"
+
+namespace fusetune::cli {
+
+struct SearchSettings {
+  search::StopConditions stop;
+  bool fresh = false;  // measure again what the store has
+  int finalists = 8;   // best plans that are timed against each other, besides the reference plans
+  int pairs = 0;       // alternating pairs of each finalist with the baseline; 0: as many as time allows
+  std::string cache_mode;
+  std::string timing;          // store::settings_text()
+  store::Limits limits;        // of one candidate
+  std::string data;            // "generated", or a hash of the weights and input files
+  std::string repeat_options;  // of a command line that repeats one candidate
+};
+
+struct FailedCandidate {
+  std::string name;      // "[7-14]", "mask 20480"
+  std::string schedule;  // of a segment; empty for a plan
+  std::string message, repeat_command;
+  measure::Outcome outcome = measure::Outcome::skipped;
+};
+
+/// What a stage did.
+struct SearchCounts {
+  int reused = 0;    // known from the store
+  int measured = 0;  // run now; a noisy candidate that is measured again counts again
+  int candidates() const {
+    int sum = 0;
+    for (const auto& [outcome, count] : outcomes) sum += count;
+    return sum;
+  }
+  std::map<measure::Outcome, int> outcomes;
+  std::vector<FailedCandidate> failures;
+  std::vector<double> compile_seconds;  // of each kernel compiled now: its share of a compiler's run
+};
+
+class Searcher {
+ public:
+  virtual ~Searcher() = default;
+  /// Measures until the strategy ends, a condition stops it (the reason is returned) or the user interrupts
+  /// (throws Interrupted; everything measured is in the store).
+  virtual std::string run(SearchProgress& progress) = 0;
+
+  virtual const SearchCounts& counts() const = 0;
+  /// "147 of 147 variants timed": for the report's first lines.
+  virtual std::string summary() const = 0;
+  /// Variants or plans that have a time.
+  virtual int timed_count() const = 0;
+  /// Since run() began.
+  virtual double seconds() const = 0;
+  /// The plans worth comparing, best first; empty: no complete plan has a time.
+  virtual std::vector<search::Finalist> finalists() const = 0;
+  /// What a variant is compiled with; nullopt: it cannot run, or was not timed.
+  virtual std::optional<lower::Schedule> schedule(int variant) const = 0;
+};
+
+}  // namespace fusetune::cli

@@ -1,0 +1,244 @@
+#include "cli/segment_search.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "cli/interrupt.h"
+#include "cli/plan_job.h"
+
+namespace fusetune::cli {
+namespace {
+
+using backend::cpu::CompileResult;
+using measure::Outcome;
+
+/// Candidates compiled together before they are measured: while anything is timed, nothing compiles.
+constexpr int kBatch = 32;
+constexpr auto kPoll = std::chrono::milliseconds(100);
+
+const plan::SegmentVariant& variant_at(int index) {
+  return plan::all_variants()[static_cast<std::size_t>(index)];
+}
+
+}  // namespace
+
+SegmentSearch::SegmentSearch(measure::Session& session, store::TuningStore& store, std::int64_t run,
+                             const SearchSettings& settings, std::unique_ptr<search::Strategy> strategy)
+    : session_(session),
+      store_(store),
+      run_(run),
+      settings_(settings),
+      strategy_(std::move(strategy)),
+      target_(session.target()),
+      stop_(settings_.stop),
+      best_sum_us_(std::numeric_limits<double>::infinity()) {}
+
+double SegmentSearch::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+codegen::KernelSource SegmentSearch::generate(int variant, const lower::Schedule& schedule) const {
+  return codegen::generate_cpu(variant_at(variant), schedule, session_.problem(), target_);
+}
+
+store::TuningRecord SegmentSearch::record_of(const search::Candidate& candidate,
+                                             const codegen::KernelSource& source) const {
+  store::TuningRecord record;
+  record.key = {.problem = session_.problem().key(),
+                .environment = session_.environment().fingerprint,
+                .variant = candidate.variant,
+                .source_hash = source.hash,
+                .layouts = layouts_text(source),
+                .data = settings_.data,
+                .cache_mode = settings_.cache_mode,
+                .protocol = measure::kProtocolVersion,
+                .settings = settings_.timing};
+  record.limits = settings_.limits;
+  record.schedule = candidate.schedule.to_string();
+  record.run = run_;
+  record.repeat_command =
+      fmt::format("fusetune verify --variant '{}' --schedule-text '{}'{}",
+                  variant_at(candidate.variant).to_string(), record.schedule, settings_.repeat_options);
+  return record;
+}
+
+void SegmentSearch::tell(const store::TuningRecord& record, const search::Candidate& candidate) {
+  const measure::Measurement& measurement = record.measurement;
+  const search::Trial trial{measurement.outcome == Outcome::ok, measurement.time.median_us};
+  ++counts_.outcomes[measurement.outcome];
+  if (!trial.ok) {
+    counts_.failures.push_back({variant_at(candidate.variant).to_string(), record.schedule,
+                                measurement.message, record.repeat_command, measurement.outcome});
+  }
+  if (best_.tell(candidate, trial)) note_new_best_sum();
+  strategy_->tell(candidate, trial);
+}
+
+void SegmentSearch::note_new_best_sum() {
+  const auto cheapest = plan::cheapest_plans(best_.costs(), 1);
+  if (!cheapest.empty()) best_sum_us_ = cheapest.front().cost;
+}
+
+/// True when the store has the answer and the strategy was told.
+bool SegmentSearch::answer_from_store(Job& job) {
+  const std::optional<store::TuningRecord> known = store_.find(job.record.key);
+  if (!known || (settings_.fresh && known->run != run_)) return false;
+  job.retry = store::may_retry(*known, settings_.limits);
+  if (job.retry) return false;
+  ++counts_.reused;
+  tell(*known, job.candidate);
+  return true;
+}
+
+/// Candidates that have to run, those that may have taken a searching process down before last.
+std::vector<SegmentSearch::Job> SegmentSearch::prepare(const std::vector<search::Candidate>& candidates) {
+  std::vector<Job> jobs;
+  for (const search::Candidate& candidate : candidates) {
+    Job job{candidate, {}, {}, {}, false, false};
+    try {
+      job.source = generate(candidate.variant, candidate.schedule);
+    } catch (const base::UsageError& refused) {
+      // Nothing was generated: the schedule itself stands for its source.
+      job.source.hash = "refused-" + base::hash_hex(candidate.schedule.to_string());
+      job.record = record_of(candidate, job.source);
+      if (!answer_from_store(job)) {
+        finish(std::move(job), failure(Outcome::illegal, refused.what()));
+      }
+      continue;
+    }
+    job.record = record_of(candidate, job.source);
+    if (!answer_from_store(job)) jobs.push_back(std::move(job));
+  }
+  std::stable_partition(jobs.begin(), jobs.end(), [](const Job& job) { return !job.retry; });
+  return jobs;
+}
+
+/// Stores a result and tells the strategy, except that a noisy candidate first gets further chances.
+void SegmentSearch::finish(Job job, measure::Measurement measurement) {
+  job.record.measurement = std::move(measurement);
+  store_.record(job.record);
+  ++counts_.measured;
+  if (job.record.measurement.outcome == Outcome::noisy) {
+    const std::optional<store::TuningRecord> stored = store_.find(job.record.key);
+    if (stored && store::may_retry(*stored)) {
+      job.tried = true;
+      stop_.measured(best_sum_us_);
+      noisy_.push_back(std::move(job));
+      return;
+    }
+  }
+  tell(job.record, job.candidate);
+  stop_.measured(best_sum_us_);
+}
+
+void SegmentSearch::measure(Job job) {
+  const bool fresh = settings_.fresh && !job.tried;
+  store::Claim claim =
+      store_.claim(job.record, fresh ? store::ClaimPolicy::fresh : store::ClaimPolicy::retry);
+  // Another search is measuring this very candidate: its answer is as good as ours.
+  while (claim.state == store::Claim::State::held) {
+    stop_if_interrupted();
+    std::this_thread::sleep_for(kPoll);
+    claim = store_.claim(job.record, store::ClaimPolicy::reuse);
+  }
+  if (claim.record) {  // measured meanwhile
+    ++counts_.reused;
+    tell(*claim.record, job.candidate);
+    return;
+  }
+  measure::Measurement measurement;
+  try {
+    measurement = session_.measure_segment(job.kernel);
+  } catch (...) {
+    store_.release(job.record.key);
+    throw;
+  }
+  if (interrupted() && measurement.outcome != Outcome::ok) {
+    // The interrupt may be what made it fail: it says nothing about the candidate.
+    store_.release(job.record.key);
+    throw Interrupted{};
+  }
+  finish(std::move(job), std::move(measurement));
+}
+
+void SegmentSearch::show(SearchProgress& progress, const std::string& extra) const {
+  progress.update(counts_.candidates(), strategy_->expected(), counts_.reused, extra);
+}
+
+/// The jobs whose kernels compiled; the others are finished as failures.
+std::vector<SegmentSearch::Job> SegmentSearch::compile(std::vector<Job> jobs, SearchProgress& progress) {
+  if (jobs.empty()) return jobs;  // all answered by the store
+  std::vector<codegen::KernelSource> sources;
+  for (const Job& job : jobs) sources.push_back(job.source);
+  std::vector<CompileResult> results = session_.compile(sources, [&](int done, int total) {
+    stop_if_interrupted();
+    show(progress, fmt::format(", compiling {}/{}", done, total));
+  });
+  std::vector<Job> compiled;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    if (results[i].status == CompileResult::Status::ok) {
+      const double seconds = results[i].kernel.compile_seconds;
+      if (seconds > 0) counts_.compile_seconds.push_back(seconds);  // not from the cache
+      jobs[i].kernel = std::move(results[i].kernel);
+      compiled.push_back(std::move(jobs[i]));
+    } else {
+      finish(std::move(jobs[i]), failure(outcome_of(results[i].status), results[i].log));
+    }
+  }
+  return compiled;
+}
+
+/// Measures one after the other until a condition stops the search.
+void SegmentSearch::measure(std::vector<Job> jobs, SearchProgress& progress) {
+  for (auto job = jobs.begin(); job != jobs.end(); ++job) {
+    stop_if_interrupted();
+    if (!stop_.reached(seconds()).empty()) {
+      // Jobs that already have a (noisy) result go back to those that wait for a better one.
+      std::copy_if(job, jobs.end(), std::back_inserter(noisy_), [](const Job& each) { return each.tried; });
+      return;
+    }
+    measure(std::move(*job));
+    show(progress, "");
+  }
+}
+
+std::string SegmentSearch::run(SearchProgress& progress) {
+  start_ = std::chrono::steady_clock::now();
+  while (true) {
+    stop_if_interrupted();
+    if (std::string reason = stop_.reached(seconds()); !reason.empty()) {
+      for (const Job& noisy : noisy_) tell(noisy.record, noisy.candidate);
+      return reason;
+    }
+    const auto limit = static_cast<int>(std::min<std::int64_t>(kBatch, stop_.trials_left()));
+    const std::vector<search::Candidate> candidates = strategy_->ask(limit);
+    if (candidates.empty() && noisy_.empty()) return {};
+    std::vector<Job> jobs =
+        candidates.empty() ? std::exchange(noisy_, {}) : compile(prepare(candidates), progress);
+    measure(std::move(jobs), progress);
+    show(progress, "");
+  }
+}
+
+std::vector<search::Finalist> SegmentSearch::finalists() const {
+  return search::select_finalists(best_.costs(), settings_.finalists);
+}
+
+std::optional<lower::Schedule> SegmentSearch::schedule(int variant) const {
+  const std::optional<search::Incumbents::Best>& best = best_[variant];
+  return best ? std::optional(best->schedule) : std::nullopt;
+}
+
+std::string SegmentSearch::summary() const {
+  return fmt::format("{} of {} variants timed", best_.count(), plan::kVariantCount);
+}
+
+}  // namespace fusetune::cli

@@ -1,0 +1,72 @@
+// A search over segments: ask -> generate -> compile -> measure -> store -> tell. Plans are compared by the
+// sum of their segments' times.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/searcher.h"
+#include "codegen/kernel_source.h"
+#include "measure/session.h"
+#include "search/stop.h"
+#include "search/strategy.h"
+#include "store/tuning_store.h"
+
+namespace fusetune::cli {
+
+class SegmentSearch : public Searcher {
+ public:
+  SegmentSearch(measure::Session& session, store::TuningStore& store, std::int64_t run,
+                const SearchSettings& settings, std::unique_ptr<search::Strategy> strategy);
+
+  std::string run(SearchProgress& progress) override;
+  const SearchCounts& counts() const override { return counts_; }
+  std::string summary() const override;
+  int timed_count() const override { return best_.count(); }
+  double seconds() const override;
+  std::vector<search::Finalist> finalists() const override;
+  std::optional<lower::Schedule> schedule(int variant) const override;
+
+  const search::Incumbents& best() const { return best_; }
+
+ private:
+  struct Job {
+    search::Candidate candidate;
+    codegen::KernelSource source;
+    store::TuningRecord record;
+    backend::cpu::CompiledKernel kernel;
+    bool tried = false;  // in this run: it was noisy
+    bool retry = false;  // by an earlier run, which did not get a lasting answer
+  };
+
+  bool answer_from_store(Job& job);
+  std::vector<Job> prepare(const std::vector<search::Candidate>& candidates);
+  std::vector<Job> compile(std::vector<Job> jobs, SearchProgress& progress);
+  void measure(std::vector<Job> jobs, SearchProgress& progress);
+  void measure(Job job);
+  void finish(Job job, measure::Measurement measurement);
+  void show(SearchProgress& progress, const std::string& extra) const;
+  void tell(const store::TuningRecord& record, const search::Candidate& candidate);
+  void note_new_best_sum();
+  codegen::KernelSource generate(int variant, const lower::Schedule& schedule) const;
+  store::TuningRecord record_of(const search::Candidate& candidate,
+                                const codegen::KernelSource& source) const;
+
+  measure::Session& session_;
+  store::TuningStore& store_;
+  std::int64_t run_;
+  const SearchSettings& settings_;
+  std::unique_ptr<search::Strategy> strategy_;
+  lower::CpuTarget target_;
+  search::StopRule stop_;
+  search::Incumbents best_;
+  SearchCounts counts_;
+  std::vector<Job> noisy_;  // measured again when the strategy waits
+  double best_sum_us_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace fusetune::cli

@@ -1,0 +1,31 @@
+// The cost model as plan strategies see it: fitted to the plans of one problem as they are timed.
+#pragma once
+
+#include <optional>
+
+#include "model/cost_model.h"
+#include "search/plan_strategy.h"
+
+namespace fusetune::search {
+
+class FittedPlanModel : public PlanModel {
+ public:
+  /// Without `initial` it begins without a model. Throws base::UsageError for an initial model that does not
+  /// know plans.
+  FittedPlanModel(const block::Problem& problem, const model::TrainOptions& options,
+                  std::optional<model::CostModel> initial = std::nullopt);
+
+  std::string fit(std::span<const TimedPlan> plans) override;
+  bool ready() const override { return model_.has_value(); }
+  std::vector<PlanPrediction> predict(std::span<const plan::FusionPlan> plans) const override;
+
+  /// The newest; nullptr: none yet.
+  const model::CostModel* model() const { return model_ ? &*model_ : nullptr; }
+
+ private:
+  model::ProblemFacts facts_;
+  model::TrainOptions options_;
+  std::optional<model::CostModel> model_;
+};
+
+}  // namespace fusetune::search

@@ -1,0 +1,50 @@
+#include "search/tile_tuning.h"
+
+#include <algorithm>
+
+#include "search/random_source.h"
+
+namespace fusetune::search {
+
+std::span<const int> gemm_operators() {
+  static constexpr int kGemms[] = {0, 7, 10, 12};
+  return kGemms;
+}
+
+int lone_variant(int op) { return plan::variant_index({{op, op}, false}); }
+
+bool is_lone_gemm(int variant) {
+  const auto gemms = gemm_operators();
+  return std::any_of(gemms.begin(), gemms.end(), [&](int op) { return lone_variant(op) == variant; });
+}
+
+GemmTile tuned_tile(const Incumbents& best, int variant) {
+  const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(variant)].segment;
+  const Incumbents::Best* tuned = nullptr;
+  for (const int op : gemm_operators()) {
+    const std::optional<Incumbents::Best>& alone = best[lone_variant(op)];
+    if (segment.contains(op) && alone && (tuned == nullptr || alone->time_us > tuned->time_us))
+      tuned = &*alone;
+  }
+  if (tuned == nullptr) return {};
+  return {tuned->schedule.tile_rows, tuned->schedule.tile_columns, tuned->schedule.k_chunk};
+}
+
+TileTuning::TileTuning(const Space& space, std::uint64_t seed) {
+  for (const int op : gemm_operators())
+    for (const lower::Schedule& schedule : space.schedules(lone_variant(op), {}))
+      queue_.push_back({lone_variant(op), schedule});
+  RandomSource(seed).shuffle(queue_);
+  expected_ = static_cast<int>(queue_.size());
+}
+
+std::vector<Candidate> TileTuning::ask(int limit) {
+  std::vector<Candidate> candidates;
+  while (!queue_.empty() && static_cast<int>(candidates.size()) < limit) {
+    candidates.push_back(queue_.back());
+    queue_.pop_back();
+  }
+  return candidates;
+}
+
+}  // namespace fusetune::search
