@@ -42,7 +42,7 @@ std::string strategy_help() {
 struct SearchArguments {
   std::string strategy = "exhaustive";
   std::int64_t trials = 0, early_stop = 0;
-  double time_limit = 0;
+  double time_limit = 0, epsilon = 0.02;
   std::string database = "fusetune.db";
   bool resume = false, fresh = false, verbose = false;
   int finalists = 8, pairs = 0;
@@ -66,6 +66,8 @@ struct SearchArguments {
     options.integer("--pairs", pairs, "N",
                     "alternating pairs per finalist; default: 160, down to 40 where a plan takes long", 20,
                     100000);
+    options.number("--epsilon", epsilon, "SHARE",
+                   "the certificate is closed where no plan can be faster by more than this share");
     options.text("--cost-model", cost_model, "FILE",
                  "begin with this model of whole plans; default: none, the search fits its own");
     options.text("--db", database, "FILE", "where measurements are kept");
@@ -73,7 +75,7 @@ struct SearchArguments {
     options.flag("--fresh", fresh, "measure everything again");
     options.flag("--verbose", verbose, "also the best plan's schedules and every failed candidate");
     options.output("--json", json, "the result as JSON");
-    for (const char* later : {"--replay", "--dry-run", "--epsilon", "--device"}) options.later(later);
+    for (const char* later : {"--replay", "--dry-run", "--device"}) options.later(later);
     session.declare(options);
     problem.declare(options);
   }
@@ -137,6 +139,7 @@ class Search {
     report_.generate_options = arguments.problem.command_line() + options.command_line(kGenerate);
     report_.database = arguments.database;
     report_.verbose = arguments.verbose;
+    report_.epsilon = arguments.epsilon;
     if (const int dead = store_.recover_abandoned(); dead > 0) {
       base::note(fmt::format(
           "note: {} candidate{} of a search that was killed count{} as crashed, and will be tried once more",
@@ -217,18 +220,27 @@ class Search {
     plans_ = runnable_plans(schedules);
     if (settings_.stop.seconds)  // at least one plan
       settings_.stop.seconds = std::max(1e-3, *settings_.stop.seconds - report_.seconds);
-    const search::PlanSpace plan_space{plans_, settings_.stop.trials.value_or(0),
+    const std::int64_t trials = settings_.stop.trials.value_or(0);
+    const search::PlanSpace plan_space{plans_, trials > 0 ? trials + known_plans() : 0,
                                        strategy.needs_model ? &plan_model() : nullptr};
     run(std::make_unique<PlanSearch>(session_, store_, report_.run, settings_, std::move(schedules),
-                                     strategy.make(plan_space, seed()),
-                                     static_cast<int>(settings_.stop.trials.value_or(0))),
+                                     strategy.make(plan_space, seed()), static_cast<int>(trials)),
         progress);
+  }
+
+  /// Plans that earlier searches timed under these settings: they will be asked for again, and cost no trial.
+  std::int64_t known_plans() const {
+    const auto records = store_.plan_records(report_.problem_key, report_.fingerprint, settings_.cache_mode);
+    return std::count_if(records.begin(), records.end(), [&](const store::PlanRecord& record) {
+      return record.settings == settings_.timing && record.sampled != store::Sampled::finalist;
+    });
   }
 
   search::PlanModel& plan_model() {
     model::TrainOptions options;
     options.seed = seed();
-    model_ = std::make_unique<search::FittedPlanModel>(session_.problem(), options, std::move(initial_model_));
+    model_ =
+        std::make_unique<search::FittedPlanModel>(session_.problem(), options, std::move(initial_model_));
     return *model_;
   }
 

@@ -12,6 +12,7 @@
 
 #include "measure/statistics.h"
 #include "report/block_drawing.h"
+#include "search/certificate.h"
 
 namespace fusetune::cli {
 namespace {
@@ -137,6 +138,45 @@ std::string whole_over_sum_line(const FinalResult& result) {
                              range->first, range->second)
                : "whole plan over the sum of its segments: not measured, the machine was too busy or it was "
                  "interrupted\n";
+}
+
+/// What the certificate needs of the comparison. `drift`: the machine's speed at the comparison over that of
+/// the screening, seen on the winner's segments, which both have timed.
+struct Assumption {
+  double alpha, drift;
+};
+std::optional<Assumption> assumption(const FinalResult& result) {
+  double alpha = std::numeric_limits<double>::infinity();
+  for (const store::ComparisonRecord& finalist : result.finalists)
+    if (is_ok(finalist) && finalist.whole_over_sum) alpha = std::min(alpha, finalist.whole_over_sum->low);
+  const store::ComparisonRecord& winner = result.winner();
+  if (!std::isfinite(alpha) || !(alpha > 0) || !winner.whole_over_sum || !(winner.plan.sum_us > 0))
+    return std::nullopt;
+  const double sum_now = time_of(result, winner).us / winner.whole_over_sum->ratio;
+  return Assumption{alpha, sum_now / winner.plan.sum_us};
+}
+
+std::optional<search::Certificate> certificate(const FinalResult& result, const Searcher& searcher) {
+  const std::optional<Assumption> seen = assumption(result);
+  if (!seen) return std::nullopt;
+  return search::certify(searcher.edges(), time_of(result, result.winner()).high_us / seen->drift,
+                         seen->alpha);
+}
+
+std::string certificate_line(const SearchReport& report, const FinalResult& result,
+                             const Searcher& searcher) {
+  const std::optional<search::Certificate> found = certificate(result, searcher);
+  if (!found) return {};
+  return fmt::format(
+      "certificate: if every plan takes at least {:.3f} of the sum of its segments, no plan over the {} "
+      "kernels "
+      "timed is more than {:.1f} % faster. {} (limit {:.1f} %){}\n",
+      found->alpha, searcher.edges().size(), 100 * found->gain,
+      found->closed(report.epsilon) ? "Closed" : "Open", 100 * report.epsilon,
+      found->closed(report.epsilon)
+          ? ""
+          : fmt::format("; next to be looked at: mask {} {}. A quieter machine or more --samples lower it",
+                        found->rival.canonical_mask().value, found->rival.to_string()));
 }
 
 std::string ties(const FinalResult& result) {
@@ -285,7 +325,8 @@ std::string describe_result(const SearchReport& report, const Searcher& searcher
   if (report.verbose) text += schedule_lines(winner);
   text += fmt::format("\n  {:<24}{:>12}{:>24}{:>14}\n", "", "time", "95 % interval", "vs unfused");
   text += time_row("best", result, winner) + ties(result) + reference_rows(searcher, result);
-  return text + whole_over_sum_line(result) + next_commands(report, result);
+  text += whole_over_sum_line(result) + certificate_line(report, result, searcher);
+  return text + next_commands(report, result);
 }
 
 std::string describe_interrupted(const SearchReport& report, const Searcher& searcher) {
@@ -330,6 +371,14 @@ std::string result_json(const SearchReport& report, const Searcher& searcher, co
     json["whole_over_sum"] = nlohmann::json();
     if (const auto range = whole_over_sum(*result))
       json["whole_over_sum"] = {{"low", range->first}, {"high", range->second}};
+    json["certificate"] = nlohmann::json();
+    if (const auto found = certificate(*result, searcher))
+      json["certificate"] = {{"alpha", found->alpha},
+                             {"gain", found->gain},
+                             {"epsilon", report.epsilon},
+                             {"closed", found->closed(report.epsilon)},
+                             {"rival", found->rival.canonical_mask().value},
+                             {"kernels", searcher.edges().size()}};
     json["references"] = nlohmann::json::object();
     for (const search::ReferencePlan& reference : search::reference_plans()) {
       json["references"][std::string(reference.name)] = reference.plan.canonical_mask().value;

@@ -19,6 +19,7 @@ struct SearchReport {
   std::int64_t run = 0;
   std::string stopped;  // why before the strategy's end; empty: it tried everything
   double seconds = 0;
+  double epsilon = 0.02;  // a certificate of at most this gain is closed
   bool verbose = false;
 };
 

@@ -4,12 +4,14 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cli/search_progress.h"
 #include "lower/schedule.h"
 #include "measure/outcome.h"
+#include "search/certificate.h"
 #include "search/selection.h"
 #include "search/stop.h"
 #include "store/records.h"
@@ -65,6 +67,8 @@ class Searcher {
   virtual double seconds() const = 0;
   /// The plans worth comparing, best first; empty: no complete plan has a time.
   virtual std::vector<search::Finalist> finalists() const = 0;
+  /// Kernels timed alone, for the certificate; none where only whole plans were timed.
+  virtual std::span<const search::TimedEdge> edges() const { return {}; }
   /// What a variant is compiled with; nullopt: it cannot run, or was not timed.
   virtual std::optional<lower::Schedule> schedule(int variant) const = 0;
 };

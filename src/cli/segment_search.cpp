@@ -78,6 +78,9 @@ void SegmentSearch::tell(const store::TuningRecord& record, const search::Candid
     counts_.failures.push_back({variant_at(candidate.variant).to_string(), record.schedule,
                                 measurement.message, record.repeat_command, measurement.outcome});
   }
+  if (trial.ok)
+    edges_.push_back(
+        {candidate.variant, trial.time_us, measurement.time.mad_us, std::max(1, measurement.time.count)});
   if (best_.tell(candidate, trial)) note_new_best_sum();
   strategy_->tell(candidate, trial);
 }

@@ -28,6 +28,7 @@ class SegmentSearch : public Searcher {
   int timed_count() const override { return best_.count(); }
   double seconds() const override;
   std::vector<search::Finalist> finalists() const override;
+  std::span<const search::TimedEdge> edges() const override { return edges_; }
   std::optional<lower::Schedule> schedule(int variant) const override;
 
   const search::Incumbents& best() const { return best_; }
@@ -63,6 +64,7 @@ class SegmentSearch : public Searcher {
   lower::CpuTarget target_;
   search::StopRule stop_;
   search::Incumbents best_;
+  std::vector<search::TimedEdge> edges_;
   SearchCounts counts_;
   std::vector<Job> noisy_;  // measured again when the strategy waits
   double best_sum_us_;

@@ -82,6 +82,9 @@ TEST_F(SearchProgram, FindsAWinnerThenAnswersFromTheStore) {
            finalist["whole_over_sum"]["ratio"] > 0.2 && finalist["whole_over_sum"]["ratio"] < 5;
   })) << "no plan was timed beside its segments";
 
+  EXPECT_GT(found["certificate"]["alpha"], 0);
+  EXPECT_GE(found["certificate"]["gain"], 0);
+
   const cli_test::Outcome again = search(" --db full.db --json");
   ASSERT_EQ(again.exit_code, 0) << again.err;
   const nlohmann::json second = json(again);
@@ -93,8 +96,9 @@ TEST_F(SearchProgram, FindsAWinnerThenAnswersFromTheStore) {
   EXPECT_EQ(second["whole_over_sum"], found["whole_over_sum"]);
 
   const cli_test::Outcome text = search(" --db full.db --verbose");
-  for (const char* part : {"best plan", "95 % interval", "unfused", "all-fused", "ByteTransformer 48996",
-                           "schedules", "whole plan over the sum", "fusetune bench", "saved in full.db"}) {
+  for (const char* part :
+       {"best plan", "95 % interval", "unfused", "all-fused", "ByteTransformer 48996", "schedules",
+        "whole plan over the sum", "certificate: if every plan", "fusetune bench", "saved in full.db"}) {
     EXPECT_THAT(text.out, HasSubstr(part));
   }
   const cli_test::Outcome check =
@@ -113,8 +117,9 @@ TEST_F(SearchProgram, TimesWholePlansAndContinues) {
     EXPECT_THAT(first["stopped"].get<std::string>(), HasSubstr("--trials 12")) << strategy;
     EXPECT_EQ(first["best"]["outcome"], "ok") << strategy;
     const nlohmann::json second = json(search(options + "3"));
-    EXPECT_GE(second["search"]["reused"], 11) << strategy << ": the same seed asks for the same plans first";
     EXPECT_EQ(second["search"]["measured"], 3) << strategy;
+    // The others choose by what they have seen, and by how much is to come.
+    EXPECT_GE(second["search"]["reused"], strategy == std::string("random") ? 12 : 1) << strategy;
   }
   // The finalists were drawn uniformly, and stay so.
   const cli_test::Outcome text = search(" --strategy random --db random.db --trials 1");
@@ -255,7 +260,7 @@ TEST_F(SearchProgram, RefusesByName) {
   for (const char* bad :
        {" --trials 0", " --trials -1", " --time-limit 0", " --time-limit -2", " --early-stop 0",
         " --strategy guided", " --strategy nonsense", " --cost-model m.json", " --replay r.db", " --dry-run",
-        " --epsilon 0.02", " --resume --fresh", " --finalists 0", " --trials 1x"}) {
+        " --epsilon -0.02", " --resume --fresh", " --finalists 0", " --trials 1x"}) {
     const cli_test::Outcome run = search(bad);
     EXPECT_EQ(run.exit_code, 2) << bad << run.err;
     std::string option(bad + 1);
