@@ -1,10 +1,10 @@
 #include "model/booster.h"
 
 #include <fmt/core.h>
-#include <locale.h>
 #include <xgboost/c_api.h>
 
 #include <algorithm>
+#include <clocale>
 #include <limits>
 #include <utility>
 
