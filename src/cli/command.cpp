@@ -48,7 +48,9 @@ constexpr std::array kCommands = {
             "  fusetune predict --all --csv --cost-model bert.json",
             run_predict},
     Command{"evaluate", "says how good the cost model is on recorded data",
-            "  fusetune evaluate --data train_data_xgboost.txt", run_evaluate},
+            "  fusetune evaluate --data train_data_xgboost.txt\n  fusetune evaluate --db fusetune.db "
+            "--strategies --trials 16,32,64",
+            run_evaluate},
     Command{"db", "looks at recorded measurements", "  fusetune db stats", run_db},
     Command{"devices", "lists what kernels can run on", "  fusetune devices --json", run_devices},
     Command{"doctor", "says what is here, what is missing and how to get it", "  fusetune doctor",

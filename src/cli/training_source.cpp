@@ -39,7 +39,8 @@ TrainingSource from_file(const std::string& file) {
     example.time = row.value;
     example.first_half = example.second_half = 0;
     set_halves(row.values, example);
-    source.set.add(plan::FusionPlan::from_mask(row.mask), example);
+    source.plans.push_back(plan::FusionPlan::from_mask(row.mask));
+    source.set.add(source.plans.back(), example);
   }
   return source;
 }
@@ -78,21 +79,23 @@ bool is_wanted(const std::string& problem, const std::string& wanted) {
   return true;
 }
 
-/// Problem and mask, and the best time any of its schedules was measured with.
-using BestTimes = std::map<std::pair<std::string, std::uint16_t>, double>;
+/// By problem and mask: the fastest of a plan's measurements, which differ in schedules.
+using BestTimes = std::map<std::pair<std::string, std::uint16_t>, store::PlanRecord>;
 
 TrainingSource from_times(const BestTimes& times, const std::string& file,
                           const store::EnvironmentRecord& environment) {
   TrainingSource source{model::TrainingSet(model::Schema::plan), "us", describe(environment), file};
   std::map<std::string, model::ProblemFacts> facts;
-  for (const auto& [key, time] : times) {
+  for (const auto& [key, record] : times) {
     const auto& [problem, mask] = key;
     if (!facts.contains(problem)) facts.emplace(problem, block::Problem::parse(problem));
     model::Example example;
-    example.time = time;
+    example.time = record.measurement.time.median_us;
     example.group = source.set.group(problem);
-    example.uniform = false;  // the database does not say how a plan came to be measured
-    source.set.add(plan::FusionPlan::from_mask({mask}), facts.at(problem), example);
+    example.uniform = record.sampled == store::Sampled::uniform;
+    set_halves(record.measurement.samples_us, example);
+    source.plans.push_back(plan::FusionPlan::from_mask({mask}));
+    source.set.add(source.plans.back(), facts.at(problem), example);
   }
   return source;
 }
@@ -117,9 +120,10 @@ TrainingSource from_database(const std::string& file, const std::string& environ
     } else if (plan.measurement.outcome != measure::Outcome::ok) {
       ++failed;
     } else {
-      const auto [place, is_new] =
-          times.try_emplace({plan.problem, plan.mask}, plan.measurement.time.median_us);
-      place->second = std::min(place->second, plan.measurement.time.median_us);
+      const auto [place, is_new] = times.try_emplace({plan.problem, plan.mask}, plan);
+      const bool was_uniform = place->second.sampled == store::Sampled::uniform;
+      if (plan.measurement.time.median_us < place->second.measurement.time.median_us) place->second = plan;
+      if (was_uniform) place->second.sampled = store::Sampled::uniform;
       repeated += !is_new;
     }
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/options.h"
 #include "model/training_set.h"
@@ -10,9 +11,10 @@ namespace fusetune::cli {
 
 struct TrainingSource {
   model::TrainingSet set;
-  std::string unit;         // of the times; empty: whatever the file has
-  std::string environment;  // where they were measured; empty: nobody said
-  std::string name;         // of the file
+  std::string unit;                          // of the times; empty: whatever the file has
+  std::string environment;                   // where they were measured; empty: nobody said
+  std::string name;                          // of the file
+  std::vector<plan::FusionPlan> plans = {};  // of the set's rows, in order
 };
 
 class TrainingArguments {

@@ -10,20 +10,19 @@ namespace fusetune::search {
 
 class FittedPlanModel : public PlanModel {
  public:
-  /// Without `initial` it begins without a model. Throws base::UsageError for an initial model that does not
-  /// know plans.
-  FittedPlanModel(const block::Problem& problem, const model::TrainOptions& options,
+  /// Without a problem plans are known by their bits alone. Without `initial` it begins without a model.
+  /// Throws base::UsageError for an initial model that does not know plans, or needs a problem.
+  FittedPlanModel(const std::optional<block::Problem>& problem, const model::TrainOptions& options,
                   std::optional<model::CostModel> initial = std::nullopt);
 
   std::string fit(std::span<const TimedPlan> plans) override;
   bool ready() const override { return model_.has_value(); }
   std::vector<PlanPrediction> predict(std::span<const plan::FusionPlan> plans) const override;
 
-  /// The newest; nullptr: none yet.
-  const model::CostModel* model() const { return model_ ? &*model_ : nullptr; }
-
  private:
-  model::ProblemFacts facts_;
+  model::FeatureTable table_of(model::Schema schema, std::span<const plan::FusionPlan> plans) const;
+
+  std::optional<model::ProblemFacts> facts_;
   model::TrainOptions options_;
   std::optional<model::CostModel> model_;
 };
