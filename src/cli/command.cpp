@@ -56,7 +56,10 @@ constexpr std::array kCommands = {
     Command{"doctor", "says what is here, what is missing and how to get it", "  fusetune doctor",
             run_doctor},
     Command{"profile", "times each kernel of a plan", "", nullptr},
-    Command{"export", "writes a bundle that runs without fusetune", "", nullptr},
+    Command{"export", "writes a bundle that runs without fusetune",
+            "  fusetune export best --preset bert-base --out bundle\n"
+            "  fusetune export 48996 --name encoder --seq 64 --mask causal --out bundle",
+            run_export},
     Command{"explain", "says what each border of a plan saves and costs", "", nullptr},
     Command{"report", "writes one HTML page about a search", "", nullptr},
     Command{"worker", "runs candidates for another fusetune process", "", run_worker, true},

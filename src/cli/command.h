@@ -43,5 +43,6 @@ int run_db(Options& options);      // db_command.cpp
 int run_train(Options& options);
 int run_predict(Options& options);
 int run_evaluate(Options& options);
+int run_export(Options& options);  // export_command.cpp
 
 }  // namespace fusetune::cli

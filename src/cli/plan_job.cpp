@@ -45,24 +45,27 @@ std::string layouts_text(const codegen::KernelSource& source) {
   return text;
 }
 
+std::string sources_hash(std::span<const codegen::KernelSource> kernels) {
+  base::Hasher hasher;
+  for (const codegen::KernelSource& kernel : kernels) hasher.add(kernel.hash).add(layouts_text(kernel));
+  return hasher.hex();
+}
+
 PlanJob make_plan_job(const plan::FusionPlan& plan, const ScheduleOf& schedule_of,
                       const measure::Session& session, const SearchSettings& settings) {
   PlanJob job{plan, {}, {}, {}};
-  base::Hasher sources;
   store::PlanRecord& record = job.record;
   for (const plan::SegmentVariant& variant : plan.variants()) {
     const std::optional<lower::Schedule> schedule = schedule_of(plan::variant_index(variant));
     if (!schedule)
       throw base::InternalError("segment " + variant.to_string() + " of a plan to be timed has no schedule");
-    const codegen::KernelSource& source = job.sources.emplace_back(
-        codegen::generate_cpu(variant, *schedule, session.problem(), session.target()));
+    job.sources.push_back(codegen::generate_cpu(variant, *schedule, session.problem(), session.target()));
     record.schedules.push_back(schedule->to_string());
-    sources.add(source.hash).add(layouts_text(source));
   }
   record.problem = session.problem().key();
   record.environment = session.environment().fingerprint;
   record.mask = plan.canonical_mask().value;
-  record.sources_hash = sources.hex();
+  record.sources_hash = sources_hash(job.sources);
   record.data = settings.data;
   record.cache_mode = settings.cache_mode;
   record.protocol = measure::kProtocolVersion;

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "backend/cpu/kernel_compiler.h"
@@ -39,5 +40,7 @@ measure::Measurement failure(measure::Outcome outcome, const std::string& messag
 measure::Outcome outcome_of(backend::cpu::CompileResult::Status status);
 /// Of the weights a kernel reads: "w_qkv=..."; part of every key.
 std::string layouts_text(const codegen::KernelSource& source);
+/// What a plan's measurements belong to: its kernels' source hashes and weight layouts.
+std::string sources_hash(std::span<const codegen::KernelSource> kernels);
 
 }  // namespace fusetune::cli

@@ -41,6 +41,7 @@ class ScheduleOption {
                       const std::string& fingerprint, measure::CacheMode cache) const;
   /// True when recorded schedules are asked for and there is a database to look in.
   bool wants_records() const;
+  const std::string& database() const { return database_; }
   std::string command_line() const;
 
  private:

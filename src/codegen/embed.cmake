@@ -1,12 +1,18 @@
-# Writes OUT, a C++ file that holds FILES (relative to ROOT) as raw strings. Run as a script at build time:
-# cmake -DROOT=kernels -DFILES="cpu/gemm.h,..." -DOUT=embedded.cpp -P embed.cmake
-string(REPLACE "," ";" FILES "${FILES}")
+# Writes OUT, a C++ file that holds KERNELS (relative to ROOT/kernels) and TEMPLATES (relative to ROOT/templates) as
+# raw strings. Run as a script at build time:
+# cmake -DROOT=. -DKERNELS="cpu/gemm.h,..." -DTEMPLATES="cpu_bundle/block.cpp.in,..." -DOUT=embedded.cpp -P embed.cmake
+string(REPLACE "," ";" KERNELS "${KERNELS}")
+string(REPLACE "," ";" TEMPLATES "${TEMPLATES}")
+list(TRANSFORM KERNELS PREPEND kernels/ OUTPUT_VARIABLE paths)
+list(TRANSFORM TEMPLATES PREPEND templates/ OUTPUT_VARIABLE template_paths)
+list(APPEND paths ${template_paths})
 set(text "#include \"codegen/embedded.h\"\n\n#include <array>\n\nnamespace fusetune::codegen {\nnamespace {\n\n")
-list(LENGTH FILES count)
+list(LENGTH paths count)
 string(APPEND text "constexpr std::array<EmbeddedFile, ${count}> kFiles{{\n")
-foreach(file IN LISTS FILES)
-  file(READ "${ROOT}/${file}" content)
-  string(APPEND text "    {\"${file}\", R\"ft_embedded(${content})ft_embedded\"},\n")
+foreach(path IN LISTS paths)
+  file(READ "${ROOT}/${path}" content)
+  string(REGEX REPLACE "^[a-z]+/" "" name "${path}")
+  string(APPEND text "    {\"${name}\", R\"ft_embedded(${content})ft_embedded\"},\n")
 endforeach()
 string(APPEND text "}};\n\n}  // namespace\n\nstd::span<const EmbeddedFile> embedded_files() { return kFiles; }\n\n"
                    "}  // namespace fusetune::codegen\n")

@@ -1,0 +1,164 @@
+// export: a plan as a bundle that runs without fusetune.
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "backend/cpu/cpu_info.h"
+#include "backend/cpu/kernel_compiler.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/plan_kernels.h"
+#include "cli/problem_options.h"
+#include "cli/recorded_best.h"
+#include "cli/plan_job.h"
+#include "cli/session_options.h"
+#include "export/bundle_writer.h"
+
+namespace fusetune::cli {
+namespace {
+
+struct ExportArguments {
+  std::string what, name, target = "cpu", out;
+  bool no_archive = false, force = false;
+  ScheduleOption schedule;
+  SessionArguments session;
+  ProblemOptions problem;
+
+  void declare(Options& options) {
+    options.positional("MASK|best", what, "a fusion mask, or what the newest search of this problem found");
+    options.text("--out", out, "DIR", "directory of the bundle; the archive is DIR.tar.gz");
+    options.text("--name", name, "NAME", "prefix of every symbol; default: made from the problem");
+    options.choice("--target", target, {"cpu", "cuda", "hip"}, "what the bundle runs on");
+    options.flag("--no-archive", no_archive, "the directory only");
+    options.flag("--force", force, "replace a bundle that is there");
+    schedule.declare(options);
+    session.declare(options);
+    problem.declare(options);
+  }
+
+  bool best() const { return what == "best"; }
+
+  /// What can be refused before any work.
+  void check(const Options& options) const {
+    if (target != "cpu")
+      throw base::UsageError(fmt::format(
+          "export --target {}: a later version brings it; generate --target {} writes the sources", target,
+          target));
+    if (out.empty()) throw base::UsageError("where to? Give --out DIR");
+    if (!name.empty()) exporting::check_name(name);
+    if (best() && options.given("--schedule"))
+      throw base::UsageError("export best takes the search's schedules: --schedule goes with a MASK");
+    if (!best()) plan::parse_mask(what);
+  }
+};
+
+/// A plan with its schedules and, where a search chose it, its time.
+struct Choice {
+  plan::FusionMask mask;
+  ScheduleTable schedules;
+  std::optional<RecordedBest> best;
+};
+
+Choice choose(const ExportArguments& arguments, const measure::Session& session, measure::CacheMode cache) {
+  if (!arguments.best())
+    return {plan::parse_mask(arguments.what), arguments.schedule.table(session, cache), std::nullopt};
+  RecordedBest best = find_recorded_best(arguments.schedule.database(), session);
+  const plan::FusionMask mask = best.plan.canonical_mask();
+  ScheduleTable schedules = best.schedules;
+  return {mask, std::move(schedules), std::move(best)};
+}
+
+/// The search's time, unless this version generates other kernels than were timed.
+std::optional<exporting::MeasuredPlan> measured(const Choice& choice,
+                                                const std::vector<codegen::KernelSource>& kernels) {
+  if (!choice.best) return std::nullopt;
+  if (sources_hash(kernels) != choice.best->sources_hash) {
+    base::note(
+        "note: this version generates other kernels than the search timed, so its times are left out; search "
+        "again to have them");
+    return std::nullopt;
+  }
+  return exporting::MeasuredPlan{.run = choice.best->run,
+                                 .time_us = choice.best->time_us,
+                                 .low_us = choice.best->low_us,
+                                 .high_us = choice.best->high_us,
+                                 .pairs = choice.best->pairs,
+                                 .cache_mode = choice.best->cache_mode};
+}
+
+exporting::BundleInput describe_bundle(const ExportArguments& arguments, const measure::Session& session,
+                                       const Choice& choice, const measure::PlanKernels& kernels) {
+  exporting::BundleInput input;
+  input.name = arguments.name.empty() ? exporting::default_name(session.problem()) : arguments.name;
+  input.fusetune_version = FUSETUNE_VERSION;
+  input.problem = session.problem();
+  input.mask = choice.mask;
+  for (const backend::cpu::CompiledKernel& kernel : kernels) {
+    input.kernels.push_back(kernel.source);
+    input.schedule_origins.emplace_back(choice.schedules.origin(kernel.source.variant));
+  }
+  input.isa = session.target().isa;
+  input.threads = session.target().threads;
+  const backend::cpu::Compiler compiler = backend::cpu::find_compiler(arguments.session.cxx());
+  input.toolchain = {compiler.path, compiler.kind + " " + compiler.version,
+                     backend::cpu::compile_flags(compiler, input.isa)};
+  input.environment = session.environment().fields;
+  input.fingerprint = session.environment().fingerprint;
+  input.measured = measured(choice, input.kernels);
+  return input;
+}
+
+int compiler_jobs(const ExportArguments& arguments) {
+  return arguments.session.jobs() > 0 ? arguments.session.jobs() : backend::cpu::probe_cpu().cpus;
+}
+
+}  // namespace
+
+int run_export(Options& options) {
+  ExportArguments arguments;
+  arguments.declare(options);
+  options.parse();
+  arguments.check(options);
+  const block::Problem problem = arguments.problem.problem();
+  const measure::SessionOptions session_options = arguments.session.session(arguments.problem);
+  const exporting::WriteOptions write{.directory = arguments.out,
+                                      .archive = !arguments.no_archive,
+                                      .force = arguments.force,
+                                      .verify_timeout_seconds = session_options.run_timeout,
+                                      .build = {.timeout_seconds = session_options.compile_timeout,
+                                                .jobs = compiler_jobs(arguments),
+                                                .poll = stop_if_interrupted}};
+  exporting::check_destination(write);
+
+  catch_interrupts();
+  measure::Session session(problem, session_options);
+  const Choice choice = choose(arguments, session, session_options.cache);
+  const plan::FusionPlan plan = plan::FusionPlan::from_mask(choice.mask);
+  const measure::PlanKernels kernels = PlanCompiler(session, {&plan, 1}, choice.schedules).kernels(plan);
+  stop_if_interrupted();
+  base::note(fmt::format("{}   {}   {}   {}", plan.to_string(), describe(problem),
+                         describe(session.environment()), describe(choice.schedules, plan.variants())));
+
+  const measure::CheckResult check = session.check_plan(kernels);
+  if (check.outcome != measure::Outcome::ok) {
+    base::note(fmt::format("not exported: the plan did not pass its check: {}: {}",
+                           measure::name(check.outcome), check.message));
+    return kBadAnswer;
+  }
+  exporting::BundleInput input = describe_bundle(arguments, session, choice, kernels);
+  for (const measure::TensorCheck& tensor : check.tensors) {
+    if (tensor.tensor != block::name(block::Tensor::output)) continue;
+    input.norm_error = tensor.norm_error;
+    input.worst_error = tensor.worst_error;
+  }
+  const std::string verdict = exporting::write_bundle(input, write);
+  print(fmt::format("{}\nbundle   {}\n", verdict, arguments.out));
+  if (write.archive) print(fmt::format("archive  {}\n", exporting::archive_path(write.directory).string()));
+  return kDone;
+}
+
+}  // namespace fusetune::cli

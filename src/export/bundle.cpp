@@ -1,0 +1,237 @@
+#include "export/bundle.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string_view>
+
+#include "base/error.h"
+#include "block/data.h"
+#include "block/reference.h"
+#include "codegen/embedded.h"
+#include "export/config_text.h"
+#include "export/mask_text.h"
+#include "export/template_text.h"
+
+namespace fusetune::exporting {
+namespace {
+
+constexpr std::size_t kLongestName = 64;
+
+/// Words that cannot name a library: keywords are prefixes only and do no harm, but CMake has targets of its
+/// own, and the system libraries.
+constexpr std::array<std::string_view, 14> kTaken = {"all",     "test",    "install", "clean", "help",
+                                                     "package", "depend",  "c",       "m",     "dl",
+                                                     "rt",      "pthread", "gcc",     "util"};
+
+/// A template of templates/cpu_bundle and where its text goes. @name@ in the place is the bundle's name.
+struct TemplateFile {
+  std::string_view source, place;
+};
+constexpr std::array<TemplateFile, 11> kTemplates = {{
+    {"README.md.in", "README.md"},
+    {"CMakeLists.txt.in", "CMakeLists.txt"},
+    {"bundle.h.in", "include/@name@.h"},
+    {"internal.h.in", "src/internal.h"},
+    {"block.cpp.in", "src/block.cpp"},
+    {"cpu_check.cpp.in", "src/cpu_check.cpp"},
+    {"error.cpp.in", "src/error.cpp"},
+    {"mask.cpp.in", "src/mask.cpp"},
+    {"threads.cpp.in", "src/threads.cpp"},
+    {"verify.cpp.in", "verify/verify.cpp"},
+    {"data.h.in", "verify/data.h"},
+}};
+
+std::string_view embedded(std::string_view path) {
+  for (const codegen::EmbeddedFile& file : codegen::embedded_files())
+    if (file.path == path) return file.text;
+  throw base::InternalError(fmt::format("no template '{}' is embedded", path));
+}
+
+std::string upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return text;
+}
+
+/// `text` for a C comment or a line of a document: it neither ends the comment nor the line.
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  for (std::size_t at = text.find("*/"); at != std::string::npos; at = text.find("*/", at))
+    text.replace(at, 2, "* /");
+  return text;
+}
+
+unsigned feature_bits(lower::Isa isa) {
+  switch (isa) {
+    case lower::Isa::generic:
+      return 0;
+    case lower::Isa::avx2:
+      return 0x3f;
+    case lower::Isa::avx512:
+      return 0x7ff;
+  }
+  throw base::InternalError("no feature list for this instruction set");
+}
+
+std::string requirements(lower::Isa isa) {
+  std::string words;
+  for (const std::string& feature : required_features(isa)) words += (words.empty() ? "" : " ") + feature;
+#if defined(__x86_64__)
+  return words.empty() ? "any x86-64 CPU" : "an x86-64 CPU with " + words;
+#else
+  return words.empty() ? "a CPU of the architecture that it was exported on" : "a CPU with " + words;
+#endif
+}
+
+std::string measured_text(const BundleInput& input) {
+  if (!input.measured) return "not measured: no finished search chose this plan";
+  const MeasuredPlan& plan = *input.measured;
+  return fmt::format("{:.4g} us (95 % {:.4g} to {:.4g}) on {} threads of {}, cache mode {}", plan.time_us,
+                     plan.low_us, plan.high_us, input.threads, input.environment.at("device"),
+                     plan.cache_mode);
+}
+
+/// Lines of a CMake list.
+std::string cmake_lines(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += "    " + word + "\n";
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
+/// The kernels' flags, for compilers other than the one that the plan was checked with too.
+std::string cmake_kernel_flags(const BundleInput& input) {
+  std::vector<std::string> flags;
+  for (const std::string& flag : input.toolchain.kernel_flags)
+    flags.push_back(flag == "-fno-gnu-unique" ? "$<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>" : flag);
+  return cmake_lines(flags);
+}
+
+Values values_of(const BundleInput& input) {
+  const block::Problem& problem = input.problem;
+  const block::Mask mask(problem.mask, problem.batch, problem.seq);
+  const plan::FusionPlan plan = plan::FusionPlan::from_mask(input.mask);
+  const auto number = [](auto value) { return fmt::format("{}", value); };
+  return {{"name", input.name},
+          {"NAME", upper(input.name)},
+          {"version", input.fusetune_version},
+          {"problem", one_line(problem.key())},
+          {"mask", number(plan.canonical_mask().value)},
+          {"plan", plan.to_string()},
+          {"measured", one_line(measured_text(input))},
+          {"requirements", requirements(input.isa)},
+          {"batch", number(problem.batch)},
+          {"seq", number(problem.seq)},
+          {"tokens", number(problem.tokens())},
+          {"hidden", number(problem.hidden())},
+          {"ffn", number(problem.ffn)},
+          {"threads", number(input.threads)},
+          {"default_lengths", mask.has_padding() ? "the lengths it was exported with" : "no padding"},
+          {"required_features", fmt::format("0x{:x}", feature_bits(input.isa))},
+          {"baseline_flag", std::string(baseline_flag())},
+          {"kernel_files", cmake_lines(kernel_files(input))},
+          {"kernel_flags", cmake_kernel_flags(input)},
+          {"seed", number(problem.seed)},
+          {"data_rows", data_rows(problem)}};
+}
+
+void add_templates(const BundleInput& input, Files& files) {
+  const Values values = values_of(input);
+  Values unused = values;
+  for (const TemplateFile& file : kTemplates)
+    files[fill_template(file.place, values)] =
+        fill_template(embedded(fmt::format("cpu_bundle/{}", file.source)), values, &unused);
+  if (!unused.empty())
+    throw base::InternalError("no template of the bundle uses @" + unused.begin()->first + "@");
+}
+
+/// The kernel's text with its symbol under the bundle's name.
+std::string kernel_text(const BundleInput& input, codegen::KernelSource kernel) {
+  const std::string symbol = bundle_symbol(input.name, kernel);
+  const std::size_t at = kernel.body.find(kernel.symbol);
+  if (at == std::string::npos) throw base::InternalError("a kernel's text lacks its symbol " + kernel.symbol);
+  kernel.body.replace(at, kernel.symbol.size(), symbol);
+  return codegen::translation_unit({&kernel, 1});
+}
+
+/// float32, little endian as every machine that runs the kernels is, row-major [tokens, hidden].
+std::string expected_output(const block::Problem& problem) {
+  const block::Mask mask(problem.mask, problem.batch, problem.seq);
+  const block::Reference reference = block::compute_reference(problem, mask, block::generate_data(problem));
+  const std::vector<double>& output = reference[block::Tensor::output];
+  const std::vector<float> rounded(output.begin(), output.end());
+  return {reinterpret_cast<const char*>(rounded.data()), rounded.size() * sizeof(float)};
+}
+
+}  // namespace
+
+std::string_view baseline_flag() {
+#if defined(__x86_64__)
+  return "-march=x86-64";
+#else
+  return "-fno-common";  // no name for the oldest CPU of other architectures: their compilers' default is it
+#endif
+}
+
+std::string default_name(const block::Problem& problem) {
+  return fmt::format("encoder_{}_b{}_s{}_h{}x{}", problem.mask.pattern, problem.batch, problem.seq,
+                     problem.heads, problem.head_size);
+}
+
+void check_name(const std::string& name) {
+  const auto fits = [](unsigned char c) { return c < 128 && (std::isalnum(c) != 0 || c == '_'); };
+  const bool identifier = !name.empty() && name.size() <= kLongestName &&
+                          std::all_of(name.begin(), name.end(), fits) &&
+                          std::isalpha(static_cast<unsigned char>(name[0])) != 0;
+  if (!identifier)
+    throw base::UsageError(
+        fmt::format("--name {}: expected a letter, then letters, digits and underscores, at most {} in all",
+                    name, kLongestName));
+  if (std::find(kTaken.begin(), kTaken.end(), name) != kTaken.end())
+    throw base::UsageError(
+        fmt::format("--name {}: CMake or the system uses that name; choose another", name));
+}
+
+std::vector<std::string> required_features(lower::Isa isa) {
+  // In the order of cpu_check.cpp.in.
+  static const std::array<const char*, 11> names = {"avx2",     "fma",      "f16c",    "bmi",
+                                                    "bmi2",     "popcnt",   "avx512f", "avx512bw",
+                                                    "avx512dq", "avx512vl", "avx512cd"};
+  std::vector<std::string> features;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (feature_bits(isa) >> i & 1u) features.emplace_back(names[i]);
+  return features;
+}
+
+std::vector<std::string> kernel_files(const BundleInput& input) {
+  std::vector<std::string> paths;
+  for (const codegen::KernelSource& kernel : input.kernels) {
+    const plan::SegmentVariant& variant = kernel.variant;
+    paths.push_back(fmt::format("src/segment_{}_{}{}.cpp", variant.segment.first, variant.segment.last,
+                                variant.hand_written ? "_hand_written" : ""));
+  }
+  return paths;
+}
+
+Files bundle_sources(const BundleInput& input) {
+  check_name(input.name);
+  const block::Problem& problem = input.problem;
+  if (problem.dtype != block::Dtype::f32)
+    throw base::UsageError("bundles for the CPU run dtype f32, not " +
+                           std::string(block::name(problem.dtype)));
+  Files files;
+  add_templates(input, files);
+  files["src/abi.h"] = codegen::building_block("cpu/abi.h");
+  files["src/config.h"] = config_text(input);
+  files["src/mask_data.h"] =
+      mask_data_text(block::Mask(without_padding(problem.mask), problem.batch, problem.seq));
+  const std::vector<std::string> paths = kernel_files(input);
+  for (std::size_t i = 0; i < paths.size(); ++i) files[paths[i]] = kernel_text(input, input.kernels[i]);
+  files["verify/expected.bin"] = expected_output(problem);
+  return files;
+}
+
+}  // namespace fusetune::exporting

@@ -1,0 +1,100 @@
+#include "export/manifest.h"
+
+#include <nlohmann/json.hpp>
+
+#include "export/sha256.h"
+
+namespace fusetune::exporting {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json problem_json(const block::Problem& problem) {
+  return {{"key", problem.key()},   {"batch", problem.batch},           {"seq", problem.seq},
+          {"heads", problem.heads}, {"head_size", problem.head_size},   {"hidden", problem.hidden()},
+          {"ffn", problem.ffn},     {"mask", problem.mask.to_string()}, {"dtype", block::name(problem.dtype)},
+          {"eps", problem.eps},     {"gelu", block::name(problem.gelu)}};
+}
+
+Json plan_json(const BundleInput& input) {
+  const plan::FusionPlan plan = plan::FusionPlan::from_mask(input.mask);
+  return {{"typed_mask", input.mask.value},
+          {"mask", plan.canonical_mask().value},
+          {"translation", plan::translate(plan.canonical_mask())},
+          {"segments", plan.to_string()}};
+}
+
+Json weights_json(const codegen::KernelSource& kernel) {
+  Json weights = Json::object();
+  for (int w = 0; w < block::kWeightCount; ++w)
+    if (const auto& layout = kernel.layouts[static_cast<std::size_t>(w)])
+      weights[std::string(block::name(static_cast<block::Weight>(w)))] = layout->to_string();
+  return weights;
+}
+
+Json kernels_json(const BundleInput& input) {
+  Json kernels = Json::array();
+  const std::vector<std::string> paths = kernel_files(input);
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const codegen::KernelSource& kernel = input.kernels[i];
+    kernels.push_back({{"file", paths[i]},
+                       {"segment", kernel.variant.to_string()},
+                       {"schedule", kernel.schedule.to_string()},
+                       {"schedule_from", input.schedule_origins.at(i)},
+                       {"weight_layouts", weights_json(kernel)},
+                       {"scratch_bytes", kernel.scratch_bytes},
+                       {"source_hash", kernel.hash}});
+  }
+  return kernels;
+}
+
+Json environment_json(const BundleInput& input) {
+  Json json = {{"fingerprint", input.fingerprint}};
+  // What changes from minute to minute is of no use later, and would make two exports differ.
+  for (const auto& [name, value] : input.environment)
+    if (name != "load") json[name] = value;
+  return json;
+}
+
+Json measured_json(const BundleInput& input) {
+  if (!input.measured) return nullptr;
+  const MeasuredPlan& plan = *input.measured;
+  return {{"search_run", plan.run},
+          {"time_us", {{"median", plan.time_us}, {"low", plan.low_us}, {"high", plan.high_us}}},
+          {"pairs", plan.pairs},
+          {"cache_mode", plan.cache_mode}};
+}
+
+}  // namespace
+
+std::string manifest_text(const BundleInput& input, const Files& files) {
+  Json hashes = Json::object();
+  for (const auto& [path, content] : files) hashes[path] = sha256(content);
+  const Json manifest = {
+      {"bundle_format", kBundleFormat},
+      {"fusetune", input.fusetune_version},
+      {"name", input.name},
+      {"target", "cpu"},
+      {"problem", problem_json(input.problem)},
+      {"plan", plan_json(input)},
+      {"kernels", kernels_json(input)},
+      {"threads", input.threads},
+      {"cpu_features", required_features(input.isa)},
+      {"compiler", {{"name", input.toolchain.name}, {"kernel_flags", input.toolchain.kernel_flags}}},
+      {"environment", environment_json(input)},
+      {"checked",
+       {{"against", "float64 reference"},
+        {"norm_error", input.norm_error},
+        {"worst_error", input.worst_error}}},
+      {"measured", measured_json(input)},
+      {"sha256", hashes}};
+  return manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string checksums_text(const Files& files) {
+  std::string text;
+  for (const auto& [path, content] : files) text += sha256(content) + "  " + path + "\n";
+  return text;
+}
+
+}  // namespace fusetune::exporting
