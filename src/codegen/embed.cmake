@@ -11,7 +11,7 @@ list(LENGTH paths count)
 string(APPEND text "constexpr std::array<EmbeddedFile, ${count}> kFiles{{\n")
 foreach(path IN LISTS paths)
   file(READ "${ROOT}/${path}" content)
-  string(REGEX REPLACE "^[a-z]+/" "" name "${path}")
+  string(REGEX REPLACE "^(kernels|templates)/" "" name "${path}")
   string(APPEND text "    {\"${name}\", R\"ft_embedded(${content})ft_embedded\"},\n")
 endforeach()
 string(APPEND text "}};\n\n}  // namespace\n\nstd::span<const EmbeddedFile> embedded_files() { return kFiles; }\n\n"

@@ -154,7 +154,12 @@ std::string kernel_text(const BundleInput& input, codegen::KernelSource kernel) 
   const std::size_t at = kernel.body.find(kernel.symbol);
   if (at == std::string::npos) throw base::InternalError("a kernel's text lacks its symbol " + kernel.symbol);
   kernel.body.replace(at, kernel.symbol.size(), symbol);
-  return codegen::translation_unit({&kernel, 1});
+  return fmt::format(
+             "// The building blocks below, in a namespace of this kernel's own: several kernels make a "
+             "library.\n"
+             "#define ft {}_blocks\n\n",
+             symbol) +
+         codegen::translation_unit({&kernel, 1});
 }
 
 /// float32, little endian as every machine that runs the kernels is, row-major [tokens, hidden].
