@@ -179,7 +179,7 @@ std::string write_bundle(const BundleInput& input, const WriteOptions& options) 
   const fs::path bundle = staging / input.name;
   write_files(bundle, files);
   build_library(bundle, input, options.build);
-  const std::string verdict = run_verify_program(bundle, input, options.verify_timeout_seconds);
+  std::string verdict = run_verify_program(bundle, input, options.verify_timeout_seconds);
   poll();
   add_built(bundle, "lib/lib" + input.name + ".so", files);
   add_built(bundle, "bin/" + input.name + "_verify", files);

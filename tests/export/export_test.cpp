@@ -27,8 +27,9 @@ TEST(Sha256, AgreesWithTheStandardsExamples) {
 }
 
 TEST(Template, ReplacesPlaceholdersAndKeepsOtherAtSigns) {
-  Values unused = {{"name", "enc"}, {"spare", "x"}};
-  EXPECT_EQ(fill_template("@name@_run(@name@) a@b.c @ @@", unused, &unused), "enc_run(enc) a@b.c @ @@");
+  const Values values = {{"name", "enc"}, {"spare", "x"}};
+  Values unused = values;
+  EXPECT_EQ(fill_template("@name@_run(@name@) a@b.c @ @@", values, &unused), "enc_run(enc) a@b.c @ @@");
   EXPECT_THAT(unused, testing::ElementsAre(testing::Key("spare")));
 }
 
