@@ -11,10 +11,10 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
+#include "cli/plan_job.h"
 #include "cli/plan_kernels.h"
 #include "cli/problem_options.h"
 #include "cli/recorded_best.h"
-#include "cli/plan_job.h"
 #include "cli/session_options.h"
 #include "export/bundle_writer.h"
 

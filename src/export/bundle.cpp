@@ -89,9 +89,9 @@ std::string requirements(lower::Isa isa) {
 std::string measured_text(const BundleInput& input) {
   if (!input.measured) return "not measured: no finished search chose this plan";
   const MeasuredPlan& plan = *input.measured;
-  return fmt::format("{:.4g} us (95 % {:.4g} to {:.4g}) on {} threads of {}, cache mode {}", plan.time_us,
-                     plan.low_us, plan.high_us, input.threads, input.environment.at("device"),
-                     plan.cache_mode);
+  return fmt::format("{:.4g} us (95 % {:.4g} to {:.4g}) on {} thread{} of {}, cache mode {}", plan.time_us,
+                     plan.low_us, plan.high_us, input.threads, input.threads == 1 ? "" : "s",
+                     input.environment.at("device"), plan.cache_mode);
 }
 
 /// Lines of a CMake list.

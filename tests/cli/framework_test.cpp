@@ -13,8 +13,8 @@ using testing::Not;
 
 const std::vector<std::string> kCommands = {"translate", "encode", "space",   "generate", "search",
                                             "run",       "verify", "bench",   "db",       "devices",
-                                            "doctor",    "train",  "predict", "evaluate"};
-const std::vector<std::string> kLater = {"profile", "export", "explain", "report"};
+                                            "doctor",    "train",  "predict", "evaluate", "export"};
+const std::vector<std::string> kLater = {"profile", "explain", "report"};
 
 /// Bytes that would move a terminal's cursor or change its colours.
 bool has_control_characters(const std::string& text) {
