@@ -22,6 +22,7 @@
 #include "cli/segment_search.h"
 #include "cli/session_options.h"
 #include "search/plan_model.h"
+#include "search/segment_model.h"
 #include "search/tile_tuning.h"
 
 namespace fusetune::cli {
@@ -96,8 +97,6 @@ void check_strategy(const std::string& name) {
   for (const search::StrategyInfo& row : search::strategies()) names.push_back(row.name);
   for (const search::PlanStrategyInfo& row : search::plan_strategies()) names.push_back(row.name);
   if (std::find(names.begin(), names.end(), name) != names.end()) return;
-  if (name == "guided")
-    throw base::UsageError("--strategy guided: a later version of fusetune brings this strategy");
   const std::string near = base::nearest(name, names);
   throw base::UsageError(fmt::format("--strategy {}: no such strategy{}; there are {}", name,
                                      near.empty() ? "" : "; did you mean `" + near + "`?",
@@ -169,7 +168,8 @@ class Search {
         run(std::make_unique<SegmentSearch>(
                 session_, store_, report_.run, settings_,
                 search::make_strategy(arguments_.strategy,
-                                      search::segment_space(session_.problem(), session_.target()), seed())),
+                                      search::segment_space(session_.problem(), session_.target()), seed(),
+                                      &segment_model())),
             progress);
       }
       const std::vector<search::Finalist> finalists = searcher_->finalists();
@@ -236,6 +236,14 @@ class Search {
     });
   }
 
+  search::SegmentModel& segment_model() {
+    model::TrainOptions options;
+    options.seed = seed();
+    segment_model_ =
+        std::make_unique<search::FittedSegmentModel>(session_.problem(), session_.target(), options);
+    return *segment_model_;
+  }
+
   search::PlanModel& plan_model() {
     model::TrainOptions options;
     options.seed = seed();
@@ -289,6 +297,7 @@ class Search {
   std::vector<plan::FusionPlan> plans_;
   std::optional<model::CostModel> initial_model_;
   std::unique_ptr<search::FittedPlanModel> model_;
+  std::unique_ptr<search::FittedSegmentModel> segment_model_;
   std::unique_ptr<Searcher> searcher_;
 };
 

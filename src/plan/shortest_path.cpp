@@ -126,4 +126,22 @@ double plan_cost(const FusionPlan& plan, const VariantCosts& costs) {
   return cost;
 }
 
+PathCosts::PathCosts(const VariantCosts& costs) {
+  to_.fill(std::numeric_limits<double>::infinity());
+  from_.fill(std::numeric_limits<double>::infinity());
+  to_.front() = from_.back() = 0;
+  const auto variants = all_variants();
+  // Ordered by first operator: every way to a segment's beginning is known when it is met.
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    const auto [first, last] = variants[i].segment;
+    double& end = to_[static_cast<std::size_t>(last) + 1];
+    end = std::min(end, to_[static_cast<std::size_t>(first)] + costs[i]);
+  }
+  for (std::size_t i = variants.size(); i-- > 0;) {
+    const auto [first, last] = variants[i].segment;
+    double& begin = from_[static_cast<std::size_t>(first)];
+    begin = std::min(begin, costs[i] + from_[static_cast<std::size_t>(last) + 1]);
+  }
+}
+
 }  // namespace fusetune::plan

@@ -25,4 +25,16 @@ std::vector<RankedPlan> cheapest_plans(const VariantCosts& costs, int k);
 /// Cost of one plan under the table: sum over its variants, in order.
 double plan_cost(const FusionPlan& plan, const VariantCosts& costs);
 
+/// Shortest ways over the 16 nodes between operators: node n is before operator n. +infinity: no way.
+class PathCosts {
+ public:
+  explicit PathCosts(const VariantCosts& costs);
+  /// From the block's beginning to `node`, 0..15.
+  double to(int node) const { return to_[static_cast<std::size_t>(node)]; }
+  /// From `node` to the block's end.
+  double from(int node) const { return from_[static_cast<std::size_t>(node)]; }
+
+ private:
+  std::array<double, 16> to_, from_;
+};
 }  // namespace fusetune::plan

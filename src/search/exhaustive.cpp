@@ -86,8 +86,10 @@ void Exhaustive::tell(const Candidate& candidate, const Trial& trial) {
   best_.tell(candidate, trial);
 }
 
+bool Exhaustive::in_last_phase() const { return phase_ + 1 == kPhases; }
+
 int Exhaustive::expected() const {
-  if (phase_ + 1 == kPhases) return static_cast<int>(asked_.size());
+  if (in_last_phase()) return static_cast<int>(asked_.size());
   return static_cast<int>(std::max(estimate_, asked_.size()));
 }
 

@@ -22,6 +22,8 @@ class Exhaustive : public Strategy {
   std::vector<Candidate> ask(int limit) override;
   void tell(const Candidate& candidate, const Trial& trial) override;
   int expected() const override;
+  /// What it asks for now are schedules beyond the defaults.
+  bool in_last_phase() const;
 
  private:
   void start_phase();

@@ -5,14 +5,19 @@
 
 #include "base/error.h"
 #include "search/exhaustive.h"
+#include "search/guided.h"
 
 namespace fusetune::search {
 
 std::span<const StrategyInfo> strategies() {
   static constexpr StrategyInfo kStrategies[] = {
       {"exhaustive", "every segment variant with every schedule worth timing",
-       [](const Space& space, std::uint64_t seed) -> std::unique_ptr<Strategy> {
+       [](const Space& space, SegmentModel* /*model*/, std::uint64_t seed) -> std::unique_ptr<Strategy> {
          return std::make_unique<Exhaustive>(space, seed);
+       }},
+      {"guided", "every segment variant, then the schedules that a model expects to matter",
+       [](const Space& space, SegmentModel* model, std::uint64_t seed) -> std::unique_ptr<Strategy> {
+         return std::make_unique<Guided>(space, model, seed);
        }},
   };
   return kStrategies;
@@ -25,11 +30,12 @@ const StrategyInfo* find_strategy(std::string_view name) {
   return found == rows.end() ? nullptr : &*found;
 }
 
-std::unique_ptr<Strategy> make_strategy(std::string_view name, const Space& space, std::uint64_t seed) {
+std::unique_ptr<Strategy> make_strategy(std::string_view name, const Space& space, std::uint64_t seed,
+                                        SegmentModel* model) {
   const StrategyInfo* const row = find_strategy(name);
   if (row == nullptr)
     throw base::InternalError("no strategy over segments has the name " + std::string(name));
-  return row->make(space, seed);
+  return row->make(space, model, seed);
 }
 
 }  // namespace fusetune::search

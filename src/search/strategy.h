@@ -27,17 +27,20 @@ class Strategy {
   virtual int expected() const = 0;
 };
 
+class SegmentModel;  // segment_model.h
+
 struct StrategyInfo {
   std::string_view name;
   std::string_view summary;
-  /// `seed` decides the order wherever it is free.
-  std::unique_ptr<Strategy> (*make)(const Space& space, std::uint64_t seed);
+  /// `seed` decides the order wherever it is free; `model` may be null.
+  std::unique_ptr<Strategy> (*make)(const Space& space, SegmentModel* model, std::uint64_t seed);
 };
 
 std::span<const StrategyInfo> strategies();
 /// nullptr: there is no such strategy over segments; see plan_strategy.h for those over plans.
 const StrategyInfo* find_strategy(std::string_view name);
 /// Throws base::InternalError for a name that find_strategy() does not know.
-std::unique_ptr<Strategy> make_strategy(std::string_view name, const Space& space, std::uint64_t seed);
+std::unique_ptr<Strategy> make_strategy(std::string_view name, const Space& space, std::uint64_t seed,
+                                        SegmentModel* model = nullptr);
 
 }  // namespace fusetune::search

@@ -138,5 +138,27 @@ TEST(CheapestPlans, RefusesCostsThatAreNoCosts) {
   EXPECT_THROW(cheapest_plans(costs, 1), base::InternalError);
 }
 
+TEST(PathCosts, AreTheCheapestWaysToAndFromEveryNode) {
+  VariantCosts costs;
+  for (std::size_t i = 0; i < costs.size(); ++i) costs[i] = 1 + static_cast<double>((i * 37) % 23);
+  const PathCosts paths(costs);
+  EXPECT_EQ(paths.to(0), 0);
+  EXPECT_EQ(paths.from(15), 0);
+  const double best = cheapest_plans(costs, 1).front().cost;
+  EXPECT_DOUBLE_EQ(paths.to(15), best);
+  EXPECT_DOUBLE_EQ(paths.from(0), best);
+  // Every plan has its node at each of its borders, and the best one's halves are the cheapest.
+  for (const FusionPlan& plan : all_plans()) {
+    double before = 0;
+    for (const SegmentVariant& variant : plan.variants()) {
+      ASSERT_LE(paths.to(variant.segment.first), before + 1e-9);
+      ASSERT_LE(paths.from(variant.segment.first), plan_cost(plan, costs) - before + 1e-9);
+      before += costs[static_cast<std::size_t>(variant_index(variant))];
+    }
+  }
+  costs.fill(std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isinf(PathCosts(costs).to(15)));
+}
+
 }  // namespace
 }  // namespace fusetune::plan

@@ -2,12 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <set>
 
 #include "base/error.h"
+#include "search/guided.h"
 #include "search/replay.h"
 #include "search/selection.h"
 
@@ -137,6 +139,64 @@ TEST(Exhaustive, WaitsForResultsItDependsOn) {
   EXPECT_TRUE(strategy->ask(1000).empty());
   for (const Candidate& candidate : first) strategy->tell(candidate, {});
   EXPECT_FALSE(strategy->ask(1000).empty());
+}
+
+/// Knows the truth.
+class TruthfulModel : public SegmentModel {
+ public:
+  std::string fit(std::span<const TimedCandidate> candidates) override {
+    high = std::count_if(candidates.begin(), candidates.end(),
+                         [](const TimedCandidate& one) { return one.high; });
+    return {};
+  }
+  bool ready() const override { return true; }
+  std::vector<CandidatePrediction> predict(std::span<const Candidate> candidates) const override {
+    std::vector<CandidatePrediction> predictions;
+    for (const Candidate& candidate : candidates)
+      predictions.push_back({synthetic_time(candidate), synthetic_time(candidate) < promising});
+    return predictions;
+  }
+  double promising = kInfinity;
+  std::int64_t high = 0;
+};
+
+TEST(Guided, FindsTheBestSumWithFewerTrials) {
+  const Asked all = drive(*make_strategy("exhaustive", synthetic_space(), 1), 8);
+  TruthfulModel model;
+  const Asked some = drive(*make_strategy("guided", synthetic_space(), 1, &model), 8);
+  EXPECT_EQ(some.best.count(), plan::kVariantCount);
+  EXPECT_DOUBLE_EQ(plan::cheapest_plans(some.best.costs(), 1).front().cost,
+                   plan::cheapest_plans(all.best.costs(), 1).front().cost);
+  EXPECT_LT(some.order.size(), 0.6 * static_cast<double>(all.order.size()));
+  EXPECT_GT(model.high, 0) << "variants on the shortest path are of the fast class";
+  EXPECT_LT(model.high, plan::kVariantCount);
+}
+
+TEST(Guided, TimesNothingThatTheModelPrunedButTheDrawnOnes) {
+  TruthfulModel model;
+  model.promising = 0;  // nothing is
+  EXPECT_EQ(drive(*make_strategy("guided", synthetic_space(), 1, &model), 8).order.size(),
+            plan::kVariantCount + 8u)
+      << "the defaults and the other tiles of the four lone GEMMs";
+}
+
+TEST(Guided, WorksWithoutAModel) {
+  const Asked some = drive(*make_strategy("guided", synthetic_space(), 3), 8);
+  EXPECT_EQ(some.best.count(), plan::kVariantCount);
+  const std::set<Candidate> different(some.order.begin(), some.order.end());
+  EXPECT_EQ(different.size(), some.order.size());
+  EXPECT_EQ(drive(*make_strategy("guided", synthetic_space(), 3), 8).order, some.order);
+}
+
+TEST(Guided, GoesOnWhenNothingRuns) {
+  const auto strategy = make_strategy("guided", synthetic_space(), 1);
+  int asked = 0;
+  for (auto candidates = strategy->ask(8); !candidates.empty(); candidates = strategy->ask(8))
+    for (const Candidate& candidate : candidates) {
+      strategy->tell(candidate, {});
+      ++asked;
+    }
+  EXPECT_GE(asked, plan::kVariantCount);
 }
 
 TEST(Registry, FindsByName) {

@@ -1,0 +1,38 @@
+#include "search/segment_model.h"
+
+#include <utility>
+
+namespace fusetune::search {
+namespace {
+
+const plan::SegmentVariant& variant_of(const Candidate& candidate) {
+  return plan::all_variants()[static_cast<std::size_t>(candidate.variant)];
+}
+
+}  // namespace
+
+FittedSegmentModel::FittedSegmentModel(const block::Problem& problem, const lower::CpuTarget& target,
+                                       const model::TrainOptions& options)
+    : facts_(problem), target_(target), options_(options) {}
+
+std::string FittedSegmentModel::fit(std::span<const TimedCandidate> candidates) {
+  model::TrainingSet set(model::Schema::segment);
+  const std::size_t group = set.group(facts_.problem().key());
+  for (const TimedCandidate& one : candidates)
+    set.add(variant_of(one.candidate), one.candidate.schedule, facts_, target_,
+            {.time = one.time_us, .group = group, .high = one.high});
+  model::Trained trained = model::CostModel::train(set, options_);
+  if (trained.model) model_ = std::move(trained.model);
+  return trained.missing;
+}
+
+std::vector<CandidatePrediction> FittedSegmentModel::predict(std::span<const Candidate> candidates) const {
+  model::FeatureTable table(model::Schema::segment);
+  for (const Candidate& candidate : candidates)
+    table.add(variant_of(candidate), candidate.schedule, facts_, target_);
+  std::vector<CandidatePrediction> predictions;
+  for (const model::Prediction& one : model_->predict(table)) predictions.push_back({one.time, one.high});
+  return predictions;
+}
+
+}  // namespace fusetune::search

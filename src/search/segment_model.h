@@ -1,0 +1,53 @@
+// The cost model as segment strategies see it: which schedules of a variant are worth timing.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/cost_model.h"
+#include "search/space.h"
+
+namespace fusetune::search {
+
+/// A candidate that ran right, with its time, and whether a plan through it could be among the best.
+struct TimedCandidate {
+  Candidate candidate;
+  double time_us = 0;
+  bool high = false;
+};
+
+struct CandidatePrediction {
+  double time_us = 0;
+  bool high = false;
+};
+
+/// What a strategy learns from and asks.
+class SegmentModel {
+ public:
+  virtual ~SegmentModel() = default;
+  /// Learns from everything timed so far. Empty, or why there is no model (yet): the last one stays.
+  virtual std::string fit(std::span<const TimedCandidate> candidates) = 0;
+  virtual bool ready() const = 0;
+  /// One for each candidate. Only when ready().
+  virtual std::vector<CandidatePrediction> predict(std::span<const Candidate> candidates) const = 0;
+};
+
+/// XGBoost, fitted to the candidates of one problem on one device as they are timed.
+class FittedSegmentModel : public SegmentModel {
+ public:
+  FittedSegmentModel(const block::Problem& problem, const lower::CpuTarget& target,
+                     const model::TrainOptions& options);
+  std::string fit(std::span<const TimedCandidate> candidates) override;
+  bool ready() const override { return model_.has_value(); }
+  std::vector<CandidatePrediction> predict(std::span<const Candidate> candidates) const override;
+
+ private:
+  model::ProblemFacts facts_;
+  lower::CpuTarget target_;
+  model::TrainOptions options_;
+  std::optional<model::CostModel> model_;
+};
+
+}  // namespace fusetune::search
