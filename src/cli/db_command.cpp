@@ -1,9 +1,13 @@
-// db: looks at recorded measurements.
+// db: looks at recorded measurements; export, import, merge and prune are in files of their own.
 #include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/db_actions.h"
 #include "cli/output.h"
 #include "store/tuning_store.h"
 
@@ -11,7 +15,7 @@ namespace fusetune::cli {
 namespace {
 
 int show_stats(const std::string& file, const RowsOutput& output) {
-  const store::TuningStore database(file, {.access = store::Access::existing});
+  const store::TuningStore database(file, {.access = store::Access::look});
   const store::StoreStats stats = database.stats();
   report::Table table({{"what", "what"}, {"count", "count"}});
   table.add({"problems", stats.problems});
@@ -30,7 +34,7 @@ int show_stats(const std::string& file, const RowsOutput& output) {
 int check(const std::string& file, const RowsOutput& output) {
   std::vector<std::string> problems;
   try {
-    problems = store::TuningStore(file, {.access = store::Access::existing}).check();
+    problems = store::TuningStore(file, {.access = store::Access::look}).check();
   } catch (const store::DamagedFile& damaged) {
     problems.emplace_back(damaged.what());  // so damaged that it does not open: that is the answer
   }
@@ -42,31 +46,97 @@ int check(const std::string& file, const RowsOutput& output) {
   return code;
 }
 
-[[noreturn]] void refuse(const std::string& action) {
-  static constexpr std::string_view kActions[] = {"stats", "check", "export", "import",
-                                                  "merge", "prune", "diff"};
-  for (const std::string_view later : kActions) {
-    if (later == action)
-      throw base::UsageError("db " + action + ": a later version brings it; this one has stats and check");
+int stats(const DbArguments& arguments) { return show_stats(arguments.file, arguments.output); }
+int check_file(const DbArguments& arguments) { return check(arguments.file, arguments.output); }
+
+struct Action {
+  std::string_view name;
+  int (*run)(const DbArguments& arguments);
+  bool takes_files;
+  std::vector<std::string_view> options;  // besides --db: others mean nothing to it
+};
+
+std::span<const Action> actions() {
+  static const std::array<Action, 6> kActions = {{
+      {"stats", stats, false, {"--json", "--csv"}},
+      {"check", check_file, false, {"--json", "--csv"}},
+      {"export",
+       db_export,
+       false,
+       {"--json", "--csv", "--jsonl", "--format", "--table", "--problem", "--environment", "--cache"}},
+      {"import", db_import, true, {}},
+      {"merge", db_merge, true, {}},
+      {"prune",
+       db_prune,
+       false,
+       {"--json", "--csv", "--problem", "--environment", "--cache", "--older-than", "--outcome",
+        "--protocol-before", "--dry-run"}},
+  }};
+  return kActions;
+}
+
+const Action& find_action(const std::string& word) {
+  std::vector<std::string_view> names;
+  std::string list;
+  for (const Action& action : actions()) {
+    if (action.name == word) return action;
+    names.push_back(action.name);
+    list += (list.empty() ? "" : ", ") + std::string(action.name);
   }
-  const std::string near = base::nearest(action, kActions);
-  throw base::UsageError("db " + action + ": expected stats or check" +
+  if (word == "diff") throw base::UsageError("db diff: a later version brings it; this one has " + list);
+  const std::string near = base::nearest(word, names);
+  throw base::UsageError("db " + word + ": expected one of " + list +
                          (near.empty() ? "" : "; did you mean `" + near + "`?"));
+}
+
+void refuse_what_means_nothing(const Action& action, const Options& options, const DbArguments& arguments) {
+  if (!action.takes_files && !arguments.files.empty())
+    throw base::UsageError(fmt::format("db {}: takes no file; --db names the database, not `{}`", action.name,
+                                       arguments.files.front()));
+  for (const Action& other : actions()) {
+    for (const std::string_view option : other.options) {
+      const bool known =
+          std::find(action.options.begin(), action.options.end(), option) != action.options.end();
+      if (!known && options.given(option))
+        throw base::UsageError(fmt::format("{} means nothing to db {}", option, action.name));
+    }
+  }
 }
 
 }  // namespace
 
 int run_db(Options& options) {
-  std::string action, file = "fusetune.db";
-  RowsOutput output;
-  options.positional("ACTION", action, "stats: what is recorded; check: whether the file is sound");
-  options.text("--db", file, "FILE", "the database");
-  output.declare(options);
+  std::string action_name;
+  DbArguments arguments;
+  options.positional("ACTION", action_name,
+                     "stats: what is recorded; check: whether the file is sound; export, import: rows to and "
+                     "from files; merge: rows of other databases; prune: removes rows");
+  options.positionals("FILE", arguments.files, "for import and merge", false);
+  options.text("--db", arguments.file, "FILE", "the database");
+  arguments.output.declare(options);
+  options.output("--jsonl", arguments.json_lines,
+                 "export as JSON lines, which import reads (the default); --jsonl=FILE writes to FILE");
+  options.choice("--format", arguments.format, {"notes"},
+                 "export whole plans as the research notes keep them: bits and milliseconds");
+  options.choice("--table", arguments.table, {"segments", "plans", "runs", "comparisons"},
+                 "export only these rows");
+  options.text("--problem", arguments.rows.problem, "KEY", "export or prune only this problem");
+  options.text("--environment", arguments.rows.environment, "FINGERPRINT",
+               "export or prune only environments whose fingerprint begins so");
+  options.choice("--cache", arguments.rows.cache_mode, {"model", "warm", "cold"},
+                 "export or prune only measurements of this cache mode");
+  options.integer("--older-than", arguments.older_than_days, "DAYS", "prune what was made before", 0,
+                  100'000);
+  options.text("--outcome", arguments.outcome, "OUTCOME",
+               "prune measurements that ended so: noisy, timeout, ...; failed: all that went wrong");
+  options.integer("--protocol-before", arguments.protocol_before, "N",
+                  "prune measurements of timing protocols older than N", 1);
+  options.flag("--dry-run", arguments.dry_run, "only say how much prune would remove");
   options.parse();
-  output.check();
-  if (action == "stats") return show_stats(file, output);
-  if (action == "check") return check(file, output);
-  refuse(action);
+  arguments.output.check();
+  const Action& action = find_action(action_name);
+  refuse_what_means_nothing(action, options, arguments);
+  return action.run(arguments);
 }
 
 }  // namespace fusetune::cli

@@ -87,6 +87,16 @@ void write_comparisons(SQLite::Database& database, std::int64_t run, const std::
   }
 }
 
+void add_comparisons(SQLite::Database& database, std::int64_t run,
+                     std::span<const ComparisonRecord> finalists) {
+  std::int64_t baseline = 0;
+  for (std::size_t i = 0; i < finalists.size(); ++i) {
+    const std::int64_t plan = row_number(database, finalists[i].plan);
+    if (i == 0) baseline = plan;
+    write_comparison(database, run, static_cast<int>(i), plan, baseline, finalists[i]);
+  }
+}
+
 ComparisonRecord read_comparison(SQLite::Statement& row) {
   ComparisonRecord comparison;
   comparison.plan = read_plan(row).record;

@@ -15,6 +15,9 @@ extern const char* const kSelectComparisons;
 /// `owner`.
 void write_comparisons(SQLite::Database& database, std::int64_t run, const std::string& owner,
                        std::span<const ComparisonRecord> finalists);
+/// Adds finalists of another store's run. Their plans must be there; what they say about themselves stays.
+void add_comparisons(SQLite::Database& database, std::int64_t run,
+                     std::span<const ComparisonRecord> finalists);
 ComparisonRecord read_comparison(SQLite::Statement& row);
 
 }  // namespace fusetune::store

@@ -1,5 +1,6 @@
 #include "store/database.h"
 
+#include <SQLiteCpp/Backup.h>
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <sqlite3.h>
 #include <unistd.h>
@@ -89,6 +90,50 @@ auto patiently(int timeout_ms, const Work& work) {
   }
 }
 
+std::filesystem::path beside(const std::filesystem::path& file, const char* suffix) {
+  return file.string() + suffix;
+}
+
+void copy_files(const std::filesystem::path& from, const std::filesystem::path& to) {
+  try {
+    for (const char* suffix : {"", "-wal", "-journal"}) {
+      if (std::filesystem::exists(beside(from, suffix)))
+        std::filesystem::copy_file(beside(from, suffix), beside(to, suffix),
+                                   std::filesystem::copy_options::overwrite_existing);
+    }
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw base::EnvironmentError("copying the tuning database " + from.string() + ": " + error.what());
+  }
+  std::filesystem::permissions(to, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+/// From the file's header: it is written through a log beside it.
+bool has_log(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string header(kHeaderBytes, '\0');
+  stream.read(header.data(), static_cast<std::streamsize>(header.size()));
+  return header[18] == 2;  // "file format write version"
+}
+
+/// A consistent copy that leaves `from` and its directory as they are. Where processes may have the file
+/// open, SQLite takes part in their locks; a log that nobody has open is copied with its file, because
+/// reading it in place would write beside it.
+void copy_database(const std::filesystem::path& from, const std::filesystem::path& to, int timeout_ms) {
+  const bool in_use = !has_log(from) || std::filesystem::exists(beside(from, "-shm"));
+  if (in_use) {
+    try {
+      SQLite::Database source(from.string(), SQLite::OPEN_READONLY, timeout_ms);
+      SQLite::Database target(to.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+      SQLite::Backup(target, source).executeStep(-1);
+      return;
+    } catch (const SQLite::Exception&) {
+      // A log that may not be shared from here. Damage is found, and named, when the copy is opened.
+      std::filesystem::remove(to);
+    }
+  }
+  copy_files(from, to);
+}
+
 }  // namespace
 
 Connection::Connection(const std::filesystem::path& path, const StoreOptions& options) : path_(path) {
@@ -107,14 +152,15 @@ Connection::~Connection() = default;
 Connection::Connection(Connection&&) noexcept = default;
 Connection& Connection::operator=(Connection&&) noexcept = default;
 
-void Connection::open(const StoreOptions& options) {
+std::filesystem::path Connection::file_to_open(const StoreOptions& options) {
   // SQLite would take these for a database that vanishes when it is closed.
   if (path_.empty() || path_ == ":memory:")
     throw base::UsageError("--db '" + path_.string() + "': expected the name of a file");
   std::error_code ignored;
   const bool exists = std::filesystem::exists(path_, ignored);
   if (std::filesystem::is_directory(path_, ignored)) throw refusal(path_, "this is a directory, not a file");
-  if (!exists && options.access == Access::existing) {
+  const bool must_exist = options.access != Access::create;
+  if (!exists && must_exist) {
     throw refusal(path_, "there is no such file; `fusetune search` makes one, --db names another");
   }
   const std::filesystem::path directory = path_.has_parent_path() ? path_.parent_path() : ".";
@@ -124,21 +170,36 @@ void Connection::open(const StoreOptions& options) {
   }
   // SQLite would open a file that may not be written for reading only and fail in the middle of a search. It
   // also needs the directory, for its log.
+  bool copied = options.access == Access::copy;
   if (access(directory.c_str(), W_OK) != 0 || (exists && access(path_.c_str(), W_OK) != 0)) {
-    throw refusal(path_, std::string(std::strerror(errno)) + "; " + advice(SQLITE_READONLY, path_));
+    const std::string why = std::strerror(errno);
+    if (options.access == Access::create || options.access == Access::existing)
+      throw refusal(path_, why + "; " + advice(SQLITE_READONLY, path_));
+    if (options.access == Access::look)
+      base::note("note: " + path_.string() + " may not be written (" + why + "): looking at a copy");
+    copied = true;
   }
   const bool empty = exists && std::filesystem::file_size(path_, ignored) == 0;
-  if (empty && options.access == Access::existing)
+  if (empty && must_exist)
     throw refusal(path_, "the file is empty; `fusetune search` makes a database of it, --db names another");
   if (exists && !empty) {
     std::ifstream file(path_, std::ios::binary);
+    if (!file) throw refusal(path_, std::strerror(errno));
     std::string header(kHeaderBytes, '\0');
     file.read(header.data(), static_cast<std::streamsize>(header.size()));
     if (!header.starts_with(kMagic)) throw refusal(path_, advice(SQLITE_NOTADB, path_));
     if (file.gcount() < static_cast<std::streamsize>(kHeaderBytes))
       throw damage(path_, "the file ends within its header");
   }
-  database_ = std::make_unique<SQLite::Database>(path_.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE,
+  if (!copied) return path_;
+  copied_to_ = std::make_unique<base::TemporaryDirectory>();
+  copy_database(path_, copied_to_->path() / "copy.db", options.busy_timeout_ms);
+  return copied_to_->path() / "copy.db";
+}
+
+void Connection::open(const StoreOptions& options) {
+  database_ = std::make_unique<SQLite::Database>(file_to_open(options).string(),
+                                                 SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE,
                                                  options.busy_timeout_ms, options.vfs);
   database_->exec("PRAGMA foreign_keys = ON");
   if (options.maximum_pages > 0)
@@ -216,6 +277,13 @@ void Connection::writing(std::string_view doing, const std::function<void(SQLite
     SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
     work(database);
     transaction.commit();
+  });
+}
+
+void Connection::trying(std::string_view doing, const std::function<void(SQLite::Database&)>& work) const {
+  reading(doing, [&](SQLite::Database& database) {
+    const SQLite::Transaction transaction(database, SQLite::TransactionBehavior::IMMEDIATE);
+    work(database);  // rolled back at the end
   });
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/file.h"
 #include "store/schema.h"
 #include "store/tuning_store.h"
 
@@ -36,14 +37,19 @@ class Connection {
   /// The same inside one BEGIN IMMEDIATE transaction: all of it or nothing. It takes the write lock before it
   /// reads, so it waits (busy timeout) where a read-then-write would fail at once.
   void writing(std::string_view doing, const std::function<void(SQLite::Database&)>& work) const;
+  /// The same, but nothing of what it did stays.
+  void trying(std::string_view doing, const std::function<void(SQLite::Database&)>& work) const;
 
  private:
+  /// The file that SQLite shall open: the user's or a copy of it.
+  std::filesystem::path file_to_open(const StoreOptions& options);
   void open(const StoreOptions& options);
   void recognise(std::span<const Migration> all) const;
   void choose_journal(const StoreOptions& options);
   void migrate(std::span<const Migration> all);
 
-  std::filesystem::path path_;
+  std::filesystem::path path_;                           // the user's
+  std::unique_ptr<base::TemporaryDirectory> copied_to_;  // where only a copy is looked at
   std::unique_ptr<SQLite::Database> database_;
   std::string journal_mode_;
 };

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/error.h"
 #include "plan/fusion_plan.h"
 #include "store/json_text.h"
 
@@ -54,6 +55,15 @@ std::optional<PlanRow> select_row(SQLite::Database& database, const PlanKey& key
   bind_key(statement, key);
   if (!statement.executeStep()) return std::nullopt;
   return read_plan(statement);
+}
+
+std::int64_t row_number(SQLite::Database& database, const PlanKey& key) {
+  SQLite::Statement statement(database, "SELECT s.id FROM plan_measurement s WHERE " + key_condition(kKey));
+  bind_key(statement, key);
+  if (!statement.executeStep())
+    throw base::InternalError("a comparison needs the plan " + std::to_string(key.mask) +
+                              ", which is not there");
+  return statement.getColumn(0).getInt64();
 }
 
 std::int64_t write_row(SQLite::Database& database, const PlanRow& row) {

@@ -33,6 +33,22 @@ void add_environment(SQLite::Database& database, const EnvironmentRecord& enviro
   statement.exec();
 }
 
+void add_missing_environment(SQLite::Database& database, const EnvironmentRecord& environment) {
+  SQLite::Statement statement(
+      database, "INSERT INTO environment (fingerprint, fields) VALUES (?, ?) ON CONFLICT DO NOTHING");
+  statement.bind(1, environment.fingerprint);
+  statement.bind(2, to_json(environment.fields));
+  statement.exec();
+}
+
+std::vector<EnvironmentRecord> all_environments(SQLite::Database& database) {
+  std::vector<EnvironmentRecord> environments;
+  SQLite::Statement row(database, "SELECT fingerprint, fields FROM environment ORDER BY id");
+  while (row.executeStep())
+    environments.push_back({row.getColumn(0).getString(), fields_from_json(row.getColumn(1).getString())});
+  return environments;
+}
+
 std::int64_t add_run(SQLite::Database& database, const RunRecord& run, const std::string& owner) {
   SQLite::Statement statement(
       database, std::string("INSERT INTO search_run (problem, environment, state, owner, started, finished,"

@@ -11,6 +11,9 @@ namespace fusetune::store {
 void add_problem(SQLite::Database& database, const std::string& key);
 /// Adds it, or brings its fields up to date.
 void add_environment(SQLite::Database& database, const EnvironmentRecord& environment);
+/// Leaves one that is there as it is.
+void add_missing_environment(SQLite::Database& database, const EnvironmentRecord& environment);
+std::vector<EnvironmentRecord> all_environments(SQLite::Database& database);
 /// Number of the new row; `run.id` means nothing.
 std::int64_t add_run(SQLite::Database& database, const RunRecord& run, const std::string& owner);
 

@@ -27,6 +27,7 @@ TuningStore::TuningStore(const std::filesystem::path& path, const StoreOptions& 
 TuningStore::~TuningStore() = default;
 TuningStore::TuningStore(TuningStore&&) noexcept = default;
 
+const Connection& TuningStore::connection() const { return impl_->connection; }
 const std::filesystem::path& TuningStore::path() const { return impl_->connection.path(); }
 
 std::int64_t TuningStore::begin_run(const std::string& problem, const EnvironmentRecord& environment,

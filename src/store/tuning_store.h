@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "store/contents.h"
 #include "store/records.h"
 #include "store/schema.h"
 
@@ -28,7 +29,12 @@ struct DamagedFile : base::EnvironmentError {
   using base::EnvironmentError::EnvironmentError;
 };
 
-enum class Access { create, existing };
+enum class Access {
+  create,    // to write; made where it is not there
+  existing,  // to write
+  look,      // to read: a file that may not be written is looked at in a copy, which is said once
+  copy,      // to read, in a copy: the file stays as it is, whatever its schema
+};
 
 struct StoreOptions {
   Access access = Access::create;
@@ -66,6 +72,8 @@ struct StoreStats {
   std::string journal_mode;
   int schema_version = 0;
 };
+
+class Connection;
 
 class TuningStore {
  public:
@@ -125,12 +133,24 @@ class TuningStore {
   /// The finalists of the newest finished run with this hash.
   std::optional<std::vector<ComparisonRecord>> find_finalists(const std::string& finalists_hash) const;
 
+  /// Everything that is selected, of one moment.
+  Contents contents(const Selection& selection = {}) const;
+  /// Takes rows of elsewhere over, all or none: of two measurements with one key the one with a time stays,
+  /// else the newer one. A search that is here already is not added again. Environments of the rows must be
+  /// among `contents.environments`.
+  Absorbed absorb(const Contents& contents);
+  /// Removes rows and gives their room back to the disk. Claims and runs of living processes stay.
+  /// `dry_run`: only counts.
+  Pruned prune(const Pruning& pruning, bool dry_run);
+
   StoreStats stats() const;
   /// Everything wrong with the file: SQLite's integrity and foreign key checks, and values that contradict
   /// each other. Empty: sound.
   std::vector<std::string> check() const;
 
  private:
+  const Connection& connection() const;
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

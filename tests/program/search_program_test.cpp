@@ -271,7 +271,7 @@ TEST_F(SearchProgram, RefusesByName) {
 }
 
 TEST_F(SearchProgram, DatabaseCommandsRefuseAndReport) {
-  EXPECT_EQ(shell("\"$FUSETUNE\" db export").exit_code, 2);
+  EXPECT_EQ(shell("\"$FUSETUNE\" db diff").exit_code, 2);
   EXPECT_EQ(shell("\"$FUSETUNE\" db stats").exit_code, 3);  // no database here
   base::write_file_atomic(at("foreign.db"), std::string(4096, 'x'));
   EXPECT_EQ(shell("\"$FUSETUNE\" db check --db foreign.db", directory_->path()).exit_code, 3);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <fstream>
 
 #include "store_fixture.h"
@@ -169,6 +170,18 @@ TEST_F(StoreTest, QuotaReachedKeepsEarlierRows) {
   EXPECT_TRUE(store.check().empty());
 }
 
+TEST_F(StoreTest, QuotaReachedKeepsEarlierPlans) {
+  TuningStore store = opened({.maximum_pages = 40});
+  std::size_t stored = 0;
+  const std::string error = environment_error([&] {
+    for (std::size_t i = 0; i < 5000; ++i, ++stored) store.record_plan(plan_of(i));
+  });
+  EXPECT_THAT(error, HasSubstr("full"));
+  EXPECT_GT(stored, 10u);
+  EXPECT_EQ(store.plan_records(kProblem, "env-a", "model").size(), stored);
+  EXPECT_TRUE(store.check().empty());
+}
+
 TEST_F(StoreTest, FullDiskKeepsEarlierRows) {
   // A real file system of 256 KB, in a mount namespace of the child's own.
   constexpr int kNotPermitted = 77;
@@ -213,6 +226,34 @@ TEST_F(StoreTest, ReadOnlyDirectoryIsRefused) {
   std::filesystem::permissions(directory_.path(), std::filesystem::perms::owner_all);
   if (code == 77) GTEST_SKIP() << "cannot give up root";
   EXPECT_EQ(code, 0);
+}
+
+// To look is possible all the same, with everything a writer left in its log.
+TEST_F(StoreTest, FileInAReadOnlyDirectoryIsLookedAtInACopy) {
+  const int writer = in_child([&] {
+    TuningStore store = opened();
+    store.record(record_of(1, "abc"));
+    raise(SIGKILL);  // its log is not written back
+    return 0;
+  });
+  EXPECT_EQ(writer, 128);
+  ASSERT_TRUE(std::filesystem::exists(file_.string() + "-wal"));
+  std::filesystem::permissions(directory_.path(),
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec |
+                                   std::filesystem::perms::others_read | std::filesystem::perms::others_exec);
+  testing::internal::CaptureStderr();
+  const int code = in_child([&] {
+    if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0)) return 77;
+    const TuningStore store(file_, {.access = Access::look});
+    if (!store.find(record_of(1, "abc").key)) return 1;
+    if (store.path() != file_) return 2;
+    return store.check().empty() ? 0 : 3;
+  });
+  const std::string said = testing::internal::GetCapturedStderr();
+  std::filesystem::permissions(directory_.path(), std::filesystem::perms::owner_all);
+  if (code == 77) GTEST_SKIP() << "cannot give up root";
+  EXPECT_EQ(code, 0);
+  EXPECT_THAT(said, HasSubstr("looking at a copy"));
 }
 
 }  // namespace

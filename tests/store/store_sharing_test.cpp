@@ -62,6 +62,19 @@ void write_results(const std::filesystem::path& file, const std::string& name, i
   }
 }
 
+/// The same with whole plans. Both processes want the same ones: each is measured once, by either.
+void write_plans(const std::filesystem::path& file, int pipe_end) {
+  TuningStore store(file);
+  store.begin_run(kProblem, environment(), "{}");
+  for (std::size_t i = 0; i < 200; ++i) {
+    const PlanRecord plan = plan_of(i);
+    const ClaimState state = store.claim_plan(plan, ClaimPolicy::retry).state;
+    if (state != ClaimState::granted) continue;
+    store.record_plan(plan);
+    report(pipe_end);
+  }
+}
+
 int rows_of(const TuningStore& store, const std::string& name) {
   int rows = 0;
   for (const TuningRecord& record : store.records(kProblem, "env-a", "model")) {
@@ -100,6 +113,56 @@ TEST_F(StoreTest, TwoWritersOneKilled) {
   }
   EXPECT_EQ(granted, 200 - victims);
   EXPECT_EQ(rows_of(store, "victim"), 200);
+}
+
+TEST_F(StoreTest, TwoWritersOfTheSamePlansOneKilled) {
+  Child victim([&](int end) { write_plans(file_, end); });
+  ASSERT_GE(victim.received(20), 20);
+  Child survivor([&](int end) { write_plans(file_, end); });
+  ASSERT_GE(survivor.received(10), 10);
+  kill(victim.pid, SIGKILL);
+  EXPECT_EQ(victim.wait(), -SIGKILL);
+  const int victims = victim.received(1000);
+  EXPECT_EQ(survivor.wait(), 0);
+  const int survivors = survivor.received(1000);
+
+  TuningStore store(file_);
+  EXPECT_TRUE(store.check().empty());
+  // Neither measured what the other had: the sum misses at most the plan in flight, plus one not reported.
+  const auto rows = static_cast<int>(store.plan_records(kProblem, "env-a", "model").size());
+  EXPECT_GE(rows, victims + survivors);
+  EXPECT_LE(rows, victims + survivors + 1);
+  store.recover_abandoned();
+  for (std::size_t i = 0; i < 200; ++i) {  // resume
+    if (store.claim_plan(plan_of(i), ClaimPolicy::retry).state == ClaimState::granted)
+      store.record_plan(plan_of(i));
+  }
+  int timed = 0;
+  for (const PlanRecord& plan : store.plan_records(kProblem, "env-a", "model"))
+    timed += plan.measurement.outcome == measure::Outcome::ok;
+  EXPECT_EQ(timed, 200);
+}
+
+TEST_F(StoreTest, AbandonedPlanIsRetriedOnce) {
+  opened();
+  for (int death = 1; death <= 2; ++death) {
+    Child child([&](int end) {
+      TuningStore store(file_);
+      if (store.claim_plan(plan_of(3, Sampled::uniform), ClaimPolicy::retry).state != ClaimState::granted)
+        _exit(8);
+      report(end);
+      raise(SIGKILL);
+    });
+    EXPECT_EQ(child.received(1), 1) << death;
+    EXPECT_EQ(child.wait(), -SIGKILL) << death;
+    TuningStore store(file_);
+    EXPECT_EQ(store.recover_abandoned(), 1) << death;
+    const std::optional<PlanRecord> found = store.find_plan(plan_of(3).key());
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->measurement.outcome, measure::Outcome::crashed);
+    EXPECT_EQ(found->sampled, Sampled::uniform);
+    EXPECT_EQ(may_retry(*found), death == 1);
+  }
 }
 
 TEST_F(StoreTest, TwoProcessesMayCreateTheFileAtOnce) {
@@ -187,6 +250,8 @@ TEST_F(StoreTest, ReadThenWriteWaitsForOtherWriters) {
     EXPECT_NO_THROW({
       store.claim(record_of(21, "reader" + std::to_string(i)), ClaimPolicy::retry);
       store.record(record_of(21, "reader" + std::to_string(i)));
+      store.claim_plan(plan_of(static_cast<std::size_t>(i)), ClaimPolicy::retry);
+      store.record_plan(plan_of(static_cast<std::size_t>(i)));
     });
   }
   stop = true;

@@ -1,0 +1,219 @@
+// `fusetune db` as a user runs it: what it prints, writes, refuses, and its exit codes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "program.h"
+#include "store/tuning_store.h"
+
+namespace fusetune::cli_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+store::PlanRecord plan(std::uint16_t mask, double us) {
+  store::PlanRecord record;
+  record.problem = "p 1";
+  record.environment = "aa11";
+  record.mask = mask;
+  record.sources_hash = "s" + std::to_string(mask);
+  record.cache_mode = "model";
+  record.schedules = {"tile=6x16"};
+  record.sampled = store::Sampled::uniform;
+  record.measurement.outcome = measure::Outcome::ok;
+  record.measurement.time = {us, 0.5, us, 1};
+  record.measurement.samples_us = {us};
+  return record;
+}
+
+class DbCommand : public testing::Test {
+ protected:
+  base::TemporaryDirectory directory_;
+
+  std::string at(const std::string& name) const { return (directory_.path() / name).string(); }
+  Outcome db(std::vector<std::string> words) {
+    words.insert(words.begin(), "db");
+    return fusetune(words, directory_.path());
+  }
+  /// Two plans, a segment that crashed, a run; `more`: also a plan of another environment.
+  void fill(const std::string& name, bool more = false) {
+    store::TuningStore store(at(name));
+    store.begin_run("p 1", {"aa11", {{"isa", "avx2"}}}, "{}");
+    store.record_plan(plan(0, 1234.5));
+    store.record_plan(plan(1, 100.25));
+    store::TuningRecord crashed;
+    crashed.key = {.problem = "p 1",
+                   .environment = "aa11",
+                   .variant = 0,
+                   .source_hash = "x",
+                   .layouts = "",
+                   .data = "generated",
+                   .cache_mode = "model",
+                   .protocol = 1};
+    crashed.measurement.outcome = measure::Outcome::crashed;
+    crashed.measurement.message = "signal 11";
+    store.record(crashed);
+    if (!more) return;
+    store.begin_run("p 1", {"bb22", {}}, "{}");
+    store::PlanRecord other = plan(1, 7);
+    other.environment = "bb22";
+    store.record_plan(other);
+  }
+};
+
+TEST_F(DbCommand, ExportImportExportGivesTheSameBytes) {
+  fill("fusetune.db", true);
+  ASSERT_EQ(db({"export", "--jsonl=rows.jsonl"}).exit_code, 0);
+  const Outcome imported = db({"import", "rows.jsonl", "--db", "second.db"});
+  EXPECT_EQ(imported.exit_code, 0) << imported.err;
+  EXPECT_THAT(imported.out, HasSubstr("rows.jsonl: 1 segment added; 3 plans added; 2 search runs added"));
+  EXPECT_EQ(db({"export", "--db", "second.db"}).out, base::read_file(at("rows.jsonl")));
+  EXPECT_EQ(db({"check", "--db", "second.db"}).exit_code, 0);
+}
+
+TEST_F(DbCommand, ExportOfOneTable) {
+  fill("fusetune.db");
+  const Outcome csv = db({"export", "--csv", "--table", "plans"});
+  EXPECT_THAT(csv.out, StartsWith("problem,environment,mask,bits,plan,"));
+  EXPECT_THAT(csv.out, HasSubstr("p 1,aa11,0,0000000000000000,"));
+  EXPECT_THAT(csv.out, HasSubstr(",1234.5,"));
+  const nlohmann::json rows =
+      nlohmann::json::parse(db({"export", "--json", "--table", "segments"}).out, nullptr, false);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["outcome"], "crashed");
+  EXPECT_TRUE(rows[0]["median_us"].is_null());
+  EXPECT_THAT(db({"export", "--csv", "--table", "runs"}).out, HasSubstr("running"));
+  EXPECT_THAT(db({"export", "--csv", "--table", "comparisons"}).out, StartsWith("run,position,mask,"));
+  const Outcome lines = db({"export", "--table", "plans"});
+  EXPECT_EQ(std::count(lines.out.begin(), lines.out.end(), '\n'), 4);  // header, environment, two plans
+}
+
+TEST_F(DbCommand, NotesFormatIsBitsAndMilliseconds) {
+  fill("fusetune.db");
+  EXPECT_EQ(db({"export", "--format", "notes"}).out,
+            "# 16 bits of a plan, its median time in milliseconds\n# problem: p 1\n# environment: aa11\n"
+            "# cache mode: model\n0000000000000000 1.2345\n0000000000000001 0.10025\n");
+}
+
+TEST_F(DbCommand, NotesFormatNeedsOnePlaceAndListsThem) {
+  fill("fusetune.db", true);
+  const Outcome both = db({"export", "--format", "notes"});
+  EXPECT_EQ(both.exit_code, 2);
+  EXPECT_EQ(both.out, "");
+  EXPECT_THAT(both.err, HasSubstr("--problem 'p 1' --environment aa11 --cache model"));
+  EXPECT_THAT(both.err, HasSubstr("--problem 'p 1' --environment bb22 --cache model"));
+  EXPECT_THAT(db({"export", "--format", "notes", "--environment", "bb"}).out,
+              HasSubstr("\n0000000000000001 0.007\n"));
+  const Outcome none = db({"export", "--format", "notes", "--problem", "other"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, HasSubstr("no plan with a time"));
+}
+
+TEST_F(DbCommand, BadImportLeavesEverythingAsItWas) {
+  fill("fusetune.db");
+  const std::string before = db({"export"}).out;
+  fill("other.db", true);
+  std::string text = db({"export", "--db", "other.db"}).out;
+  text.insert(text.rfind("\"median_us\":") + 12, "-");
+  base::write_file_atomic(at("bad.jsonl"), text);
+  const Outcome bad = db({"import", "bad.jsonl"});
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_THAT(bad.err, HasSubstr("bad.jsonl:8: `median_us`"));
+  EXPECT_EQ(db({"export"}).out, before);
+  base::write_file_atomic(at("foreign.txt"), "hello\n");
+  EXPECT_THAT(db({"import", "foreign.txt"}).err, HasSubstr("foreign.txt:1: "));
+  EXPECT_EQ(db({"import", "missing.jsonl"}).exit_code, 3);
+  EXPECT_EQ(db({"import"}).exit_code, 2);
+}
+
+TEST_F(DbCommand, MergeTakesRowsOfOthersAndLeavesThemAlone) {
+  fill("fusetune.db");
+  fill("other.db", true);
+  const std::string before = base::read_file(at("other.db"));
+  const Outcome merged = db({"merge", "other.db"});
+  EXPECT_EQ(merged.exit_code, 0) << merged.err;
+  EXPECT_THAT(merged.out, HasSubstr("1 plan added"));
+  EXPECT_EQ(base::read_file(at("other.db")), before);
+  EXPECT_THAT(db({"export", "--csv", "--table", "plans"}).out, HasSubstr("bb22"));
+  EXPECT_THAT(db({"merge", "other.db"}).out, HasSubstr("0 plans added"));
+}
+
+TEST_F(DbCommand, MergeRefusesBeforeItTakesAnything) {
+  fill("fusetune.db");
+  fill("other.db", true);
+  const std::string before = db({"export"}).out;
+  base::write_file_atomic(at("foreign.db"), std::string(5000, 'x'));
+  const std::string whole = base::read_file(at("other.db"));
+  base::write_file_atomic(at("cut.db"), whole.substr(0, whole.size() / 2));
+  const Outcome foreign = db({"merge", "other.db", "foreign.db"});
+  EXPECT_EQ(foreign.exit_code, 3);
+  EXPECT_THAT(foreign.err, HasSubstr("foreign.db: this is not a fusetune database"));
+  const Outcome cut = db({"merge", "other.db", "cut.db"});
+  EXPECT_EQ(cut.exit_code, 3);
+  EXPECT_THAT(cut.err, HasSubstr("truncated"));
+  EXPECT_EQ(db({"merge", "none.db"}).exit_code, 3);
+  const Outcome itself = db({"merge", "./fusetune.db"});
+  EXPECT_EQ(itself.exit_code, 2);
+  EXPECT_THAT(itself.err, HasSubstr("is the database itself"));
+  EXPECT_EQ(db({"merge"}).exit_code, 2);
+  EXPECT_EQ(db({"export"}).out, before);
+}
+
+TEST_F(DbCommand, PruneSaysFirstThenRemoves) {
+  fill("fusetune.db");
+  const Outcome without = db({"prune"});
+  EXPECT_EQ(without.exit_code, 2);
+  EXPECT_THAT(without.err, HasSubstr("say what to remove"));
+  const Outcome dry = db({"prune", "--outcome", "failed", "--dry-run", "--csv"});
+  EXPECT_EQ(dry.exit_code, 0);
+  EXPECT_THAT(dry.out, HasSubstr("segments,1\nplans,0\n"));
+  EXPECT_THAT(db({"stats"}).out, HasSubstr("segments crashed"));
+  EXPECT_THAT(db({"prune", "--outcome", "crashed"}).out, HasSubstr("removed"));
+  EXPECT_THAT(db({"stats"}).out, testing::Not(HasSubstr("segments crashed")));
+  const Outcome unknown = db({"prune", "--outcome", "fine"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("fine"));
+  EXPECT_EQ(db({"prune", "--protocol-before", "0"}).exit_code, 2);
+}
+
+TEST_F(DbCommand, OptionsOfOtherActionsAreRefusedByName) {
+  fill("fusetune.db");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"stats", "--dry-run"}, "--dry-run means nothing to db stats"},
+      {{"merge", "x.db", "--outcome", "ok"}, "--outcome means nothing to db merge"},
+      {{"export", "x.db"}, "takes no file"},
+      {{"export", "--csv"}, "--table"},
+      {{"export", "--csv", "--jsonl", "--table", "plans"}, "choose one"},
+      {{"export", "--table", "comparisons"}, "leave --table out"},
+      {{"export", "--format", "notes", "--table", "runs"}, "--format notes"},
+      {{"exprot"}, "did you mean `export`?"},
+      {{"diff"}, "a later version"},
+  };
+  for (const auto& [words, says] : cases) {
+    const Outcome run = db(words);
+    EXPECT_EQ(run.exit_code, 2) << says;
+    EXPECT_THAT(run.err, HasSubstr(says));
+  }
+}
+
+TEST_F(DbCommand, ReadOnlyDirectoryIsNoObstacleToLooking) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs a user whose rights it can give up";
+  fill("fusetune.db");
+  const Outcome run = shell(
+      "chmod 555 . && setpriv --reuid=65534 --regid=65534 --clear-groups true || exit 77\n"
+      "as() { setpriv --reuid=65534 --regid=65534 --clear-groups \"$FUSETUNE\" \"$@\"; }\n"
+      "as db check && as db export --table plans --csv && as db prune --older-than 1; echo prune $?\n"
+      "chmod 755 .",
+      directory_.path());
+  if (run.exit_code == 77) GTEST_SKIP() << "cannot run as another user";
+  EXPECT_THAT(run.out, HasSubstr("fusetune.db: sound"));
+  EXPECT_THAT(run.out, HasSubstr(",1234.5,"));
+  EXPECT_THAT(run.err, HasSubstr("looking at a copy"));
+  EXPECT_THAT(run.out, HasSubstr("prune 3"));
+}
+
+}  // namespace
+}  // namespace fusetune::cli_test
