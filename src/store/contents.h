@@ -15,9 +15,9 @@ namespace fusetune::store {
 
 /// Which rows. Empty: any.
 struct Selection {
-  std::string problem;      // key
-  std::string environment;  // how the fingerprint begins
-  std::string cache_mode;   // of measurements
+  std::string problem = {};      // key
+  std::string environment = {};  // how the fingerprint begins
+  std::string cache_mode = {};   // of measurements
 };
 
 /// Claims are not among them: they say nothing yet.
@@ -44,10 +44,10 @@ struct Absorbed {
 /// Which rows to remove: those that meet everything that is given. Searches and their comparisons have
 /// neither outcome nor protocol: they stay where one of these is given, but for comparisons that lose a plan.
 struct Pruning {
-  std::int64_t before = 0;                 // made before this moment, seconds since 1970; 0: any
-  Selection rows;                          // `cache_mode` included
-  std::vector<measure::Outcome> outcomes;  // any of them; empty: any
-  int protocol_before = 0;                 // measured with a protocol older than this; 0: any
+  std::int64_t before = 0;                      // made before this moment, seconds since 1970; 0: any
+  Selection rows = {};                          // `cache_mode` included
+  std::vector<measure::Outcome> outcomes = {};  // any of them; empty: any
+  int protocol_before = 0;                      // measured with a protocol older than this; 0: any
 
   /// Something is given.
   bool any() const;

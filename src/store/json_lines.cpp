@@ -373,7 +373,8 @@ void Reader::read_plan(const Line& from) {
   plan.sum_us = from.number_or("sum_us", 0);
   plan.sampled = parse_sampled(from.text("sampled"));
   read_trial(from, plan);
-  add(contents_.plans, plans_, plan_key(plan).dump(), std::move(plan));
+  const std::string place = plan_key(plan).dump();
+  add(contents_.plans, plans_, place, std::move(plan));
 }
 
 void Reader::read_comparison(const Line& from) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "program.h"
@@ -121,7 +122,7 @@ TEST_F(DbCommand, BadImportLeavesEverythingAsItWas) {
   base::write_file_atomic(at("bad.jsonl"), text);
   const Outcome bad = db({"import", "bad.jsonl"});
   EXPECT_EQ(bad.exit_code, 2);
-  EXPECT_THAT(bad.err, HasSubstr("bad.jsonl:8: `median_us`"));
+  EXPECT_THAT(bad.err, HasSubstr("bad.jsonl:9: `median_us`"));
   EXPECT_EQ(db({"export"}).out, before);
   base::write_file_atomic(at("foreign.txt"), "hello\n");
   EXPECT_THAT(db({"import", "foreign.txt"}).err, HasSubstr("foreign.txt:1: "));

@@ -6,7 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <limits>
 
 #include "base/text.h"
 #include "store/json_lines.h"
