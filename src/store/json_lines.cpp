@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "measure/outcome.h"
-#include "measure/session.h"
 #include "plan/fusion_plan.h"
 
 namespace fusetune::store {
@@ -185,6 +184,13 @@ void read_time(const Line& from, measure::Measurement& measurement) {
                       from.small("sample_count", 1)};
 }
 
+std::string cache_mode(const Line& from) {
+  std::string mode = from.text("cache_mode");
+  if (mode != "model" && mode != "warm" && mode != "cold")
+    throw from.bad("cache_mode", "model, warm or cold");
+  return mode;
+}
+
 PlanKey read_plan_key(const Line& from) {
   PlanKey key;
   key.problem = from.text("problem", false);
@@ -194,7 +200,7 @@ PlanKey read_plan_key(const Line& from) {
   if (plan::FusionPlan::from_mask(mask).canonical_mask() != mask) throw from.bad("mask", "a canonical mask");
   key.sources_hash = from.text("sources_hash", false);
   key.data = from.text("data");
-  key.cache_mode = measure::name(measure::parse_cache_mode(from.text("cache_mode")));
+  key.cache_mode = cache_mode(from);
   key.protocol = from.small("protocol", 1);
   key.settings = from.text("settings", false);
   return key;
@@ -347,7 +353,7 @@ void Reader::read_segment(const Line& from) {
   key.source_hash = from.text("source_hash", false);
   key.layouts = from.text("layouts");
   key.data = from.text("data");
-  key.cache_mode = measure::name(measure::parse_cache_mode(from.text("cache_mode")));
+  key.cache_mode = cache_mode(from);
   key.protocol = from.small("protocol", 1);
   key.settings = from.text("settings", false);
   segment.schedule = from.text("schedule");
