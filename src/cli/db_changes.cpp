@@ -3,6 +3,9 @@
 
 #include <chrono>
 #include <filesystem>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -11,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/db_actions.h"
 #include "measure/outcome.h"
+#include "model/training_data.h"
 #include "store/json_lines.h"
 #include "store/tuning_store.h"
 
@@ -63,6 +67,55 @@ store::Pruning pruning_of(const DbArguments& arguments) {
   return pruning;
 }
 
+/// The research notes' lines begin with a digit or a comment (or a byte order mark), JSON lines with an
+/// object.
+bool has_notes(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string::npos &&
+         std::string_view("01#\xef").find(text[first]) != std::string_view::npos;
+}
+
+/// The research notes' times say nothing of where they come from.
+store::Contents read_notes(const DbArguments& arguments, const std::string& text, const std::string& file,
+                           int& duplicates) {
+  if (arguments.rows.problem.empty() || arguments.rows.environment.empty())
+    throw base::UsageError(
+        fmt::format("{} has masks and times only: say of which problem with --problem KEY (as `fusetune db "
+                    "export` writes "
+                    "it), and give where they were measured a name with --environment NAME",
+                    file));
+  const model::TrainingData data = model::parse_training_data(text, file);
+  if (data.left_out() > 0) base::note(fmt::format("{}: {}", file, data.summary()));
+  std::vector<std::pair<std::uint16_t, double>> times;
+  for (const model::MeasuredMask& row : data.rows) times.emplace_back(row.mask.value, row.value);
+  duplicates = data.duplicates;
+  const std::string cache = arguments.rows.cache_mode.empty() ? "model" : arguments.rows.cache_mode;
+  return store::contents_of_plan_times(block::Problem::parse(arguments.rows.problem).key(),
+                                       arguments.rows.environment, cache, times, duplicates);
+}
+
+store::Contents read_contents(const DbArguments& arguments, const std::string& file, int& duplicates) {
+  const std::string text = base::read_file(file);
+  if (has_notes(text)) return read_notes(arguments, text, file, duplicates);
+  for (const std::string* given : {&arguments.rows.problem, &arguments.rows.environment})
+    if (!given->empty())
+      throw base::UsageError(fmt::format(
+          "--problem and --environment belong to files of masks and times; the rows of {} say theirs", file));
+  return store::parse_json_lines(text, file, duplicates);
+}
+
+/// A name for foreign times must not mix them with what was measured here.
+void refuse_measured_environment(const DbArguments& arguments, const store::TuningStore& database,
+                                 const store::Contents& contents) {
+  if (arguments.rows.environment.empty()) return;
+  for (const store::EnvironmentRecord& known :
+       database.contents({.problem = {}, .environment = arguments.rows.environment}).environments)
+    if (known.fingerprint == arguments.rows.environment &&
+        known.fields != contents.environments.front().fields)
+      throw base::UsageError(
+          fmt::format("--environment {}: times were measured there; choose another name", known.fingerprint));
+}
+
 }  // namespace
 
 int db_import(const DbArguments& arguments) {
@@ -70,7 +123,8 @@ int db_import(const DbArguments& arguments) {
   store::TuningStore database(arguments.file);
   for (const std::string& file : arguments.files) {
     int duplicates = 0;
-    const store::Contents contents = store::parse_json_lines(base::read_file(file), file, duplicates);
+    const store::Contents contents = read_contents(arguments, file, duplicates);
+    refuse_measured_environment(arguments, database, contents);
     if (duplicates > 0)
       base::note(fmt::format("note: {}: {} of one candidate: the fastest counts", file,
                              plural(duplicates, "further line")));

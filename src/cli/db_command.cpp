@@ -64,7 +64,7 @@ std::span<const Action> actions() {
        db_export,
        false,
        {"--json", "--csv", "--jsonl", "--format", "--table", "--problem", "--environment", "--cache"}},
-      {"import", db_import, true, {}},
+      {"import", db_import, true, {"--problem", "--environment", "--cache"}},
       {"merge", db_merge, true, {}},
       {"prune",
        db_prune,
@@ -120,11 +120,14 @@ int run_db(Options& options) {
                  "export whole plans as the research notes keep them: bits and milliseconds");
   options.choice("--table", arguments.table, {"segments", "plans", "runs", "comparisons"},
                  "export only these rows");
-  options.text("--problem", arguments.rows.problem, "KEY", "export or prune only this problem");
-  options.text("--environment", arguments.rows.environment, "FINGERPRINT",
-               "export or prune only environments whose fingerprint begins so");
+  options.text("--problem", arguments.rows.problem, "KEY",
+               "export or prune only this problem; import masks and times as this one's");
+  options.text(
+      "--environment", arguments.rows.environment, "FINGERPRINT",
+      "export or prune only environments whose fingerprint begins so; import: a name for where masks and "
+      "times come from");
   options.choice("--cache", arguments.rows.cache_mode, {"model", "warm", "cold"},
-                 "export or prune only measurements of this cache mode");
+                 "export or prune only measurements of this cache mode; import as such");
   options.integer("--older-than", arguments.older_than_days, "DAYS", "prune what was made before", 0,
                   100'000);
   options.text("--outcome", arguments.outcome, "OUTCOME",

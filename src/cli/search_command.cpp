@@ -310,7 +310,8 @@ int run_search(Options& options) {
   if (arguments.resume && arguments.fresh) throw base::UsageError("--resume and --fresh exclude each other");
   arguments.stop(options);
   check_strategy(arguments.strategy);  // before any work
-  const bool uses_model = arguments.strategy == "mask";
+  const search::PlanStrategyInfo* const plans = search::find_plan_strategy(arguments.strategy);
+  const bool uses_model = plans != nullptr && plans->needs_model;
   if (!arguments.cost_model.empty() && !uses_model)
     throw base::UsageError("--cost-model: strategy " + arguments.strategy + " uses no model; `mask` does");
   std::optional<model::CostModel> initial_model;

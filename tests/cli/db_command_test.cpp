@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "block/problem.h"
 #include "program.h"
 #include "store/tuning_store.h"
 
@@ -128,6 +129,37 @@ TEST_F(DbCommand, BadImportLeavesEverythingAsItWas) {
   EXPECT_THAT(db({"import", "foreign.txt"}).err, HasSubstr("foreign.txt:1: "));
   EXPECT_EQ(db({"import", "missing.jsonl"}).exit_code, 3);
   EXPECT_EQ(db({"import"}).exit_code, 2);
+}
+
+TEST_F(DbCommand, ImportsTheNotesFormat) {
+  const std::string problem = block::Problem{}.key();
+  base::write_file_atomic(at("notes.txt"),
+                          "# from elsewhere\n0000000000000000 2.5\n0000000000000001\t1.25\r\n"
+                          "0000000000000000 2\n0000000000000011 nan\n");
+  const std::vector<std::string> words = {"import", "notes.txt",     "--problem",
+                                          problem,  "--environment", "notes"};
+  const Outcome imported = db(words);
+  EXPECT_EQ(imported.exit_code, 0) << imported.err;
+  EXPECT_THAT(imported.out, HasSubstr("2 plans added"));
+  EXPECT_THAT(imported.err, HasSubstr("the fastest counts"));
+  EXPECT_THAT(db({"export", "--format", "notes"}).out,
+              HasSubstr("\n0000000000000000 2\n0000000000000001 1.25\n"));
+  EXPECT_THAT(db({"export", "--table", "plans"}).out, HasSubstr("\"uniform\""));
+  EXPECT_EQ(db({"check"}).exit_code, 0);
+  // Again: nothing new. Without saying what they are, or as if they had been measured here: refused.
+  EXPECT_THAT(db(words).out, HasSubstr("0 plans added"));
+  EXPECT_THAT(db({"import", "notes.txt"}).err, HasSubstr("--problem KEY"));
+  EXPECT_EQ(db({"import", "notes.txt", "--problem", "nonsense", "--environment", "notes"}).exit_code, 2);
+  fill("measured.db");
+  const Outcome mixed =
+      db({"import", "notes.txt", "--db", "measured.db", "--problem", problem, "--environment", "aa11"});
+  EXPECT_EQ(mixed.exit_code, 2);
+  EXPECT_THAT(mixed.err, HasSubstr("choose another name"));
+  ASSERT_EQ(db({"export", "--jsonl=rows.jsonl"}).exit_code, 0);
+  EXPECT_EQ(db({"import", "rows.jsonl", "--environment", "x"}).exit_code, 2);
+  base::write_file_atomic(at("bad.txt"), "0000000000000000 2\n000000000000000 2\n");
+  EXPECT_THAT(db({"import", "bad.txt", "--problem", problem, "--environment", "notes"}).err,
+              HasSubstr("bad.txt:2"));
 }
 
 TEST_F(DbCommand, MergeTakesRowsOfOthersAndLeavesThemAlone) {
