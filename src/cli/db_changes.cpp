@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "block/problem.h"
 #include "cli/command.h"
 #include "cli/db_actions.h"
 #include "measure/outcome.h"

@@ -121,8 +121,10 @@ TEST_F(StoreTest, TwoWritersOneKilled) {
 
 TEST_F(StoreTest, TwoWritersOfTheSamePlansOneKilled) {
   Child victim([&](int end) { write_plans(file_, true, 200, end); });
+  ASSERT_EQ(victim.received(20), 20);
+  // On a busy machine one of two writers may get nearly all turns: it begins when the other has its rows.
   Child survivor([&](int end) { write_plans(file_, false, kSharedPlans, end); });
-  ASSERT_GE(victim.received(40), 40);
+  ASSERT_EQ(survivor.received(10), 10);
   kill(victim.pid, SIGKILL);
   EXPECT_EQ(victim.wait(), -SIGKILL);
   const int victims = victim.received(1000);
