@@ -23,6 +23,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/message.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
 
@@ -33,8 +34,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxOutput = std::size_t{16} << 20;
-// No message of ours comes near it: a larger length is garbage from a child that went wrong.
-constexpr std::size_t kMaxMessage = std::size_t{1} << 30;
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
 std::string reason(int error) { return std::generic_category().message(error); }
@@ -325,23 +324,6 @@ bool drain(int fd, std::string& to) {
   return true;
 }
 
-constexpr std::size_t kHeaderSize = 4;
-
-std::string header(std::size_t size) {
-  if (size > kMaxMessage) throw InternalError("a message to a worker of " + std::to_string(size) + " bytes");
-  std::string bytes;
-  for (unsigned shift = 0; shift < 32; shift += 8) bytes += static_cast<char>((size >> shift) & 0xff);
-  return bytes;
-}
-
-std::size_t parse_header(const char* bytes) {
-  std::size_t size = 0;
-  for (unsigned i = 0; i < kHeaderSize; ++i) {
-    size |= static_cast<std::size_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
-  }
-  return size;
-}
-
 // Output of a child, up to the limit; the rest is read (the child must not block) and dropped.
 class Output {
  public:
@@ -462,19 +444,6 @@ struct ChildProcess::Impl {
     return setup;
   }
 
-  bool garbage() const {
-    return received.size() >= kHeaderSize && parse_header(received.data()) > kMaxMessage;
-  }
-
-  bool take_message(std::string& message) {
-    if (received.size() < kHeaderSize || garbage()) return false;
-    const std::size_t size = parse_header(received.data());
-    if (received.size() - kHeaderSize < size) return false;
-    message.assign(received, kHeaderSize, size);
-    received.erase(0, kHeaderSize + size);
-    return true;
-  }
-
   Process process;
   UniqueFd write;
   UniqueFd read;
@@ -498,9 +467,9 @@ ChildProcess::Wait ChildProcess::receive(std::string& message, double timeout_se
     // In this order: a child that ended can no longer write, so what is drained after that is all there is.
     const bool ended = impl_->process.has_ended();
     const bool open = drain(impl_->read.get(), impl_->received);
-    if (impl_->take_message(message)) return Wait::message;
+    if (take_message(impl_->received, message)) return Wait::message;
     if (ended) return Wait::ended;
-    if (!open || impl_->garbage()) {
+    if (!open || is_garbage(impl_->received)) {
       // It closed the pipe, most likely because it is ending: let its own status be known.
       if (open || !impl_->process.wait(Deadline(1))) kill();
       return Wait::ended;
@@ -523,17 +492,24 @@ std::string ChildProcess::end_description() {
 }
 
 bool read_message(int fd, std::string& message) {
-  std::array<char, kHeaderSize> bytes;
-  if (!read_whole(fd, bytes.data(), bytes.size())) return false;
-  const std::size_t size = parse_header(bytes.data());
+  std::array<char, kMessageHeaderSize> header;
+  if (!read_whole(fd, header.data(), header.size())) return false;
+  const std::size_t size = message_size(header.data());
   if (size > kMaxMessage) return false;
-  message.resize(size);
-  return read_whole(fd, message.data(), size);
+  // Memory as bytes arrive: a broken length alone must not cost a gigabyte.
+  constexpr std::size_t kStep = std::size_t{1} << 20;
+  message.clear();
+  while (message.size() < size) {
+    const std::size_t begin = message.size();
+    message.resize(begin + std::min(size - begin, std::max(kStep, begin)));
+    if (!read_whole(fd, message.data() + begin, message.size() - begin)) return false;
+  }
+  return true;
 }
 
 bool write_message(int fd, std::string_view message) {
   // One write for small messages: a reader that polls sees them whole.
-  std::string bytes = header(message.size());
+  std::string bytes = message_header(message.size());
   bytes += message;
   return write_whole(fd, bytes);
 }

@@ -212,6 +212,9 @@ auto decoded(std::string_view text, const char* what, Decode decode) {
   } catch (const Json::exception& error) {
     throw base::InternalError(std::string("a broken ") + what +
                               " between session and worker: " + error.what());
+  } catch (const base::UsageError& error) {  // of a problem, a schedule, an outcome in it: no user wrote them
+    throw base::InternalError(std::string("a broken ") + what +
+                              " between session and worker: " + error.what());
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -70,18 +71,29 @@ std::int64_t whole_number(const Json& text) {
   return *value;
 }
 
+/// XGBoost's numbers are float32: larger ones would become infinite.
+bool is_float(const Json& value) {
+  return value.is_number() && std::abs(value.get<double>()) <= double{std::numeric_limits<float>::max()};
+}
+
 /// Every array has one entry a node, every node but the root has one parent, every split a feature that
 /// exists.
 void check_tree(const Json& tree, std::int64_t columns) {
   const auto nodes = static_cast<std::size_t>(whole_number(tree.at("tree_param").at("num_nodes")));
-  for (const char* key :
-       {"base_weights", "default_left", "left_children", "loss_changes", "parents", "right_children",
-        "split_conditions", "split_indices", "split_type", "sum_hessian"}) {
+  if (nodes < 1) throw base::UsageError("a tree has no node");
+  const auto check_all = [&](const char* key, const char* what, auto is_good) {
     const Json& values = tree.at(key);
     if (values.size() != nodes) throw base::UsageError(fmt::format("a tree's {} are not {}", key, nodes));
-    for (const Json& value : values)
-      if (!value.is_number()) throw base::UsageError(fmt::format("a tree's {} are not all numbers", key));
-  }
+    if (!std::all_of(values.begin(), values.end(), is_good))
+      throw base::UsageError(fmt::format("a tree's {} are not all {}", key, what));
+  };
+  for (const char* key : {"base_weights", "loss_changes", "split_conditions", "sum_hessian"})
+    check_all(key, "numbers", is_float);
+  for (const char* key :
+       {"default_left", "left_children", "parents", "right_children", "split_indices", "split_type"})
+    check_all(key, "numbers", [](const Json& value) { return value.is_number_integer(); });
+  for (const char* key : {"categories", "categories_nodes", "categories_segments", "categories_sizes"})
+    if (!tree.at(key).empty()) throw base::UsageError("a tree splits by categories");
   std::vector<bool> seen(nodes, false);
   const auto visit = [&](std::int64_t child) {
     if (child < 1 || child >= static_cast<std::int64_t>(nodes) || seen[static_cast<std::size_t>(child)])
@@ -109,7 +121,24 @@ void check_xgboost(const std::string& fitted_with) {
     throw base::UsageError(fmt::format("XGBoost {} wrote it, here is {}", fitted_with, xgboost_version()));
 }
 
-void check_booster(const Json& booster, std::int64_t columns) {
+/// One output a row, of the objective that was fitted: XGBoost writes where a tree's group says.
+void check_outputs(const Json& learner, std::string_view objective) {
+  const Json& named = learner.at("objective").at("name");
+  if (named != objective)
+    throw base::UsageError(fmt::format("its objective is {}, not {}", named.dump(), objective));
+  const Json& param = learner.at("learner_model_param");
+  const auto score = base::parse_double(param.at("base_score").get_ref<const std::string&>());
+  if (!score || !std::isfinite(*score)) throw base::UsageError("its base_score is no number");
+  if (whole_number(param.at("num_class")) != 0 || whole_number(param.at("num_target")) != 1)
+    throw base::UsageError("it has several outputs");
+  const Json& model = learner.at("gradient_booster").at("model");
+  if (whole_number(model.at("gbtree_model_param").at("num_parallel_tree")) != 1)
+    throw base::UsageError("it has several trees a round");
+  for (const Json& group : model.at("tree_info"))
+    if (group != 0) throw base::UsageError("a tree is for an output that is not there");
+}
+
+void check_booster(const Json& booster, std::string_view objective, std::int64_t columns) {
   const auto version = booster.at("version").get<std::array<int, 3>>();
   check_xgboost(fmt::format("{}.{}.{}", version[0], version[1], version[2]));
   const Json& learner = booster.at("learner");
@@ -118,6 +147,7 @@ void check_booster(const Json& booster, std::int64_t columns) {
     throw base::UsageError(fmt::format("its trees were fitted to {} features, not {}", fitted, columns));
   if (learner.at("gradient_booster").at("name") != "gbtree")
     throw base::UsageError("it is not made of trees");
+  check_outputs(learner, objective);
   const Json& model = learner.at("gradient_booster").at("model");
   const Json& trees = model.at("trees");
   const std::int64_t count = whole_number(model.at("gbtree_model_param").at("num_trees"));
@@ -127,9 +157,9 @@ void check_booster(const Json& booster, std::int64_t columns) {
 }
 
 std::string checked_booster(const fs::path& path, const Json& document, const char* which,
-                            std::size_t columns) {
+                            std::string_view objective, std::size_t columns) {
   try {
-    check_booster(document.at(which), static_cast<std::int64_t>(columns));
+    check_booster(document.at(which), objective, static_cast<std::int64_t>(columns));
     return document[which].dump();
   } catch (const base::UsageError& error) {
     refuse(path, fmt::format("{}: {}", which, error.what()));
@@ -262,8 +292,8 @@ ModelFile read_model_file(const fs::path& path) {
   ModelFile file;
   file.info = read_sidecar(sidecar_of(path), base::hash_hex(text));
   const std::size_t columns = features(file.info.schema).size();
-  file.regressor = checked_booster(path, document, "regressor", columns);
-  file.classifier = checked_booster(path, document, "classifier", columns);
+  file.regressor = checked_booster(path, document, "regressor", "reg:squarederror", columns);
+  file.classifier = checked_booster(path, document, "classifier", "binary:logistic", columns);
   return file;
 }
 

@@ -211,6 +211,30 @@ TEST_F(ModelFileTest, DamageThatIsStillJsonDoesNotReachXgboost) {
               HasSubstr("not made of trees"));
 }
 
+// XGBoost would write past its predictions, run out of memory, or save a model that does not read back.
+TEST_F(ModelFileTest, OutputsThatAreNotThereDoNotReachXgboost) {
+  const auto damaged = [&](const std::function<void(json&)>& edit) {
+    SetUp();
+    edit_model([&](json& model) { edit(model["regressor"]["learner"]); });
+    return refusal();
+  };
+  const auto model = [](json& learner) -> json& { return learner["gradient_booster"]["model"]; };
+  const auto tree = [&](json& learner) -> json& { return model(learner)["trees"][0]; };
+  EXPECT_THAT(damaged([&](json& l) { tree(l)["sum_hessian"][0] = 5e128; }), HasSubstr("not all numbers"));
+  EXPECT_THAT(damaged([&](json& l) { tree(l)["left_children"][0] = 1e300; }), HasSubstr("not all numbers"));
+  EXPECT_THAT(damaged([&](json& l) { tree(l)["categories_nodes"] = {0}; }), HasSubstr("by categories"));
+  EXPECT_THAT(damaged([&](json& l) { tree(l)["tree_param"]["num_nodes"] = "0"; }), HasSubstr("no node"));
+  EXPECT_THAT(damaged([&](json& l) { model(l)["tree_info"][0] = 5; }), HasSubstr("output that is not there"));
+  EXPECT_THAT(damaged([&](json& l) { model(l)["gbtree_model_param"]["num_parallel_tree"] = "0"; }),
+              HasSubstr("several trees a round"));
+  EXPECT_THAT(damaged([](json& l) { l["learner_model_param"]["num_class"] = "1000000000"; }),
+              HasSubstr("several outputs"));
+  EXPECT_THAT(damaged([](json& l) { l["learner_model_param"]["base_score"] = "nan"; }),
+              HasSubstr("base_score"));
+  EXPECT_THAT(damaged([](json& l) { l["objective"]["name"] = "multi:softmax"; }),
+              HasSubstr("not reg:squarederror"));
+}
+
 TEST_F(ModelFileTest, WhereItCannotBeWrittenTheErrorSaysSo) {
   EXPECT_THROW(fitted().save(directory_.path() / "no-such-directory" / "m.json"), base::EnvironmentError);
 }
