@@ -93,7 +93,7 @@ TEST_F(Bundle, BuildsWithNothingButCMakeAndACompiler) {
   // -ffast-math from the surrounding project must not reach the kernels: masks need infinities.
   const Outcome build =
       run("cp -r b elsewhere && cd elsewhere && rm -r lib bin && env -i PATH=/usr/bin:/bin '" TEST_CMAKE
-          "' -S . -B build -DCMAKE_CXX_COMPILER='" TEST_CXX
+          "' -S . -B build -G '" TEST_GENERATOR "' -DCMAKE_CXX_COMPILER='" TEST_CXX
           "' -DCMAKE_CXX_FLAGS=-ffast-math >log 2>&1 && "
           "env -i PATH=/usr/bin:/bin '" TEST_CMAKE
           "' --build build -j 2 >>log 2>&1 || { cat log; exit 1; }; "
