@@ -1,6 +1,7 @@
 #include "backend/cuda/toolkit_library.h"
 
 #include <dlfcn.h>
+#include <fmt/core.h>
 #include <link.h>
 
 #include <algorithm>
@@ -64,7 +65,6 @@ std::vector<fs::path> places(const ToolkitLibrary& library) {
 }
 
 void open_first(const ToolkitLibrary& library, const std::function<std::string(const fs::path&)>& load) {
-  const std::string purpose(library.purpose), name(library.variable);
   const bool is_chosen = !variable(library.variable).empty();
   std::string tried;
   for (const fs::path& place : places(library)) {
@@ -72,12 +72,12 @@ void open_first(const ToolkitLibrary& library, const std::function<std::string(c
     if (reason.empty()) return;
     tried += "\n  " + reason;
     if (is_chosen)
-      throw base::EnvironmentError("cannot open " + purpose + ", at " + name + ": " + reason +
-                                   "; set it to the path of a " + std::string(library.file) +
-                                   ", or unset it to look for one");
+      throw base::EnvironmentError(
+          fmt::format("cannot open {}, at {}: {}; set it to the path of a {}, or unset it to look for one",
+                      library.purpose, library.variable, reason, library.file));
   }
-  throw base::EnvironmentError("cannot open " + purpose + "; tried:" + tried + "\n" +
-                               std::string(library.remedy));
+  throw base::EnvironmentError(
+      fmt::format("cannot open {}; tried:{}\n{}", library.purpose, tried, library.remedy));
 }
 
 OpenLibrary::OpenLibrary(const fs::path& file)
