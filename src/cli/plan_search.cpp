@@ -23,6 +23,13 @@ using measure::Outcome;
 constexpr int kBatch = 32;
 constexpr auto kPoll = std::chrono::milliseconds(100);
 
+bool can_run(const plan::FusionPlan& plan, const VariantSchedules& schedules) {
+  const std::vector<plan::SegmentVariant> variants = plan.variants();
+  return std::all_of(variants.begin(), variants.end(), [&](const plan::SegmentVariant& variant) {
+    return schedules[static_cast<std::size_t>(plan::variant_index(variant))].has_value();
+  });
+}
+
 std::string name_of(const store::PlanRecord& record) { return fmt::format("mask {}", record.mask); }
 
 }  // namespace
@@ -46,13 +53,8 @@ VariantSchedules choose_schedules(const measure::Session& session, const store::
 
 std::vector<plan::FusionPlan> runnable_plans(const VariantSchedules& schedules) {
   std::vector<plan::FusionPlan> plans;
-  for (const plan::FusionPlan& plan : plan::all_plans()) {
-    const std::vector<plan::SegmentVariant> variants = plan.variants();
-    const bool runs = std::all_of(variants.begin(), variants.end(), [&](const auto& variant) {
-      return schedules[static_cast<std::size_t>(plan::variant_index(variant))].has_value();
-    });
-    if (runs) plans.push_back(plan);
-  }
+  for (const plan::FusionPlan& plan : plan::all_plans())
+    if (can_run(plan, schedules)) plans.push_back(plan);
   return plans;
 }
 
@@ -250,13 +252,8 @@ std::vector<search::Finalist> PlanSearch::finalists() const {
     if (there.insert(plan).second) finalists.push_back({plan, 0, expected_us});
   };
   for (std::size_t i = 0; i < most; ++i) add(ranked[i].plan, ranked[i].time_us);
-  for (const search::ReferencePlan& reference : references) {
-    const std::vector<plan::SegmentVariant> variants = reference.plan.variants();
-    const bool runs = std::all_of(variants.begin(), variants.end(), [&](const auto& variant) {
-      return schedule(plan::variant_index(variant)).has_value();
-    });
-    if (runs) add(reference.plan, slowest_us);
-  }
+  for (const search::ReferencePlan& reference : references)
+    if (can_run(reference.plan, schedules_)) add(reference.plan, slowest_us);
   return finalists;
 }
 

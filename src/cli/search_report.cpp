@@ -30,10 +30,9 @@ bool is_ok(const store::ComparisonRecord& finalist) {
   return finalist.plan.measurement.outcome == Outcome::ok;
 }
 
-/// 95 % interval of the median as for normal samples: the median's standard error is 1.2533 sigma / sqrt(n),
-/// and 1.4826 MAD estimates sigma without being moved by outliers.
+/// Half of the 95 % interval of the median.
 double half_interval_us(const measure::TimingSummary& time) {
-  return 1.96 * 1.2533 * 1.4826 * time.mad_us / std::sqrt(std::max(1, time.count));
+  return 1.96 * search::median_error(time.mad_us, std::max(1, time.count));
 }
 
 /// Two numbers and their unit in the scale of the first: microseconds below a millisecond.

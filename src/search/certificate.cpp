@@ -17,15 +17,16 @@ double normal_quantile(double tail) {
 
 }  // namespace
 
+double median_error(double mad, int samples) { return 1.2533 * 1.4826 * mad / std::sqrt(samples); }
+
 plan::VariantCosts lower_limits(std::span<const TimedEdge> edges) {
-  constexpr double kError = 0.05, kMedianError = 1.2533 * 1.4826;
+  constexpr double kError = 0.05;
   const double z = edges.empty() ? 0 : normal_quantile(kError / static_cast<double>(edges.size()));
   plan::VariantCosts costs;
   costs.fill(std::numeric_limits<double>::infinity());
   for (const TimedEdge& edge : edges) {
     double& cost = costs[static_cast<std::size_t>(edge.variant)];
-    const double error = kMedianError * edge.mad_us / std::sqrt(edge.samples);
-    cost = std::min(cost, std::max(0.0, edge.median_us - z * error));
+    cost = std::min(cost, std::max(0.0, edge.median_us - z * median_error(edge.mad_us, edge.samples)));
   }
   return costs;
 }

@@ -25,9 +25,13 @@ struct Certificate {
   bool closed(double epsilon) const { return gain <= epsilon; }
 };
 
+/// Standard error of a median of `samples` values whose median absolute deviation is `mad`: 1.2533 sigma /
+/// sqrt(n) as for normal samples, and sigma 1.4826 MAD, which outliers do not move.
+double median_error(double mad, int samples);
+
 /// Lower limits of the variants' times, each of its fastest schedule, that hold together with probability 95
-/// %: median minus z standard errors, z from the normal distribution by Bonferroni over all edges; a median's
-/// standard error is 1.2533 sigma / sqrt(n), and sigma 1.4826 MAD. +infinity where there is no time.
+/// %: median minus z standard errors, z from the normal distribution by Bonferroni over all edges. +infinity
+/// where there is no time.
 plan::VariantCosts lower_limits(std::span<const TimedEdge> edges);
 
 /// `incumbent_high_us`: upper limit of the best plan's whole time. `alpha` > 0. nullopt: no plan has times

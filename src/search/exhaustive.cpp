@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "search/queue.h"
 #include "search/tile_tuning.h"
 
 namespace fusetune::search {
@@ -72,11 +73,7 @@ std::vector<Candidate> Exhaustive::ask(int limit) {
     ++phase_;
     start_phase();
   }
-  std::vector<Candidate> candidates;
-  while (!queue_.empty() && static_cast<int>(candidates.size()) < limit) {
-    candidates.push_back(queue_.back());
-    queue_.pop_back();
-  }
+  std::vector<Candidate> candidates = take_last(queue_, limit);
   waiting_ += static_cast<int>(candidates.size());
   return candidates;
 }

@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "search/queue.h"
+
 namespace fusetune::search {
 namespace {
 
@@ -110,11 +112,7 @@ std::vector<Candidate> Guided::ask(int limit) {
     best_of_last_us_ = std::numeric_limits<double>::infinity();
   }
   if (queue_.empty() && waiting_ == 0 && !done_) start_round();
-  std::vector<Candidate> candidates;
-  while (!queue_.empty() && static_cast<int>(candidates.size()) < limit) {
-    candidates.push_back(queue_.back());
-    queue_.pop_back();
-  }
+  std::vector<Candidate> candidates = take_last(queue_, limit);
   waiting_ += static_cast<int>(candidates.size());
   return candidates;
 }

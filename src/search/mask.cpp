@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "search/queue.h"
 
 namespace fusetune::search {
 namespace {
@@ -90,18 +91,14 @@ void MaskPipeline::start_round() {
 }
 
 std::vector<PlanCandidate> MaskPipeline::ask(int limit) {
-  if (queue_.empty() && waiting_.empty() && !done_) start_round();
-  std::vector<PlanCandidate> candidates;
-  while (!queue_.empty() && static_cast<int>(candidates.size()) < limit) {
-    waiting_.insert(queue_.back().plan);
-    candidates.push_back(queue_.back());
-    queue_.pop_back();
-  }
+  if (queue_.empty() && waiting_ == 0 && !done_) start_round();
+  std::vector<PlanCandidate> candidates = take_last(queue_, limit);
+  waiting_ += static_cast<int>(candidates.size());
   return candidates;
 }
 
 void MaskPipeline::tell(const plan::FusionPlan& plan, const Trial& trial) {
-  waiting_.erase(plan);
+  --waiting_;
   if (!trial.ok) return;
   timed_.push_back({plan, trial.time_us, false});  // start_round() says which are uniform
   best_us_ = std::min(best_us_, trial.time_us);

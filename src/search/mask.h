@@ -33,7 +33,8 @@ class MaskPipeline : public PlanStrategy {
   std::size_t drawn_ = 0;                // of order_
   std::set<plan::FusionPlan> asked_;
   std::vector<PlanCandidate> queue_;  // next one last
-  std::set<plan::FusionPlan> uniform_, waiting_;
+  std::set<plan::FusionPlan> uniform_;
+  int waiting_ = 0;  // asked but not told
   std::vector<TimedPlan> timed_;
   double best_us_;          // so far
   double best_of_last_us_;  // when the round began

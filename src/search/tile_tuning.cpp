@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "search/queue.h"
 #include "search/random_source.h"
 
 namespace fusetune::search {
@@ -38,13 +39,6 @@ TileTuning::TileTuning(const Space& space, std::uint64_t seed) {
   expected_ = static_cast<int>(queue_.size());
 }
 
-std::vector<Candidate> TileTuning::ask(int limit) {
-  std::vector<Candidate> candidates;
-  while (!queue_.empty() && static_cast<int>(candidates.size()) < limit) {
-    candidates.push_back(queue_.back());
-    queue_.pop_back();
-  }
-  return candidates;
-}
+std::vector<Candidate> TileTuning::ask(int limit) { return take_last(queue_, limit); }
 
 }  // namespace fusetune::search
