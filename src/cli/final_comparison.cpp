@@ -175,6 +175,23 @@ void FinalComparison::compare_with_parts(std::vector<Entry>& entries) {
   }
 }
 
+/// Times in units of the reference, as all others: the baseline is timed beside it, and the others by their
+/// ratio to the baseline.
+void FinalComparison::relate_to_reference(std::vector<Entry>& entries) {
+  if (entries.empty() || !is_ok(entries[0])) return;
+  const measure::Measurement beside = session_.measure_plan(entries[0].job.kernels);
+  if (beside.outcome != Outcome::ok || !(beside.reference_us > 0)) return;
+  const double scale = beside.time.median_us / entries[0].record.plan.measurement.time.median_us;
+  for (Entry& entry : entries) {
+    measure::Measurement& measurement = entry.record.plan.measurement;
+    if (measurement.outcome != Outcome::ok) continue;
+    for (double* us : {&measurement.time.median_us, &measurement.time.mad_us, &measurement.time.min_us})
+      *us *= scale;
+    measurement.reference_us = beside.reference_us;
+    measurement.slowdown = beside.slowdown;
+  }
+}
+
 std::optional<FinalResult> FinalComparison::time(const std::vector<search::Finalist>& finalists,
                                                  const ScheduleOf& schedule_of) {
   std::vector<Entry> entries = entries_of(finalists, schedule_of);
@@ -190,6 +207,7 @@ std::optional<FinalResult> FinalComparison::time(const std::vector<search::Final
   if (!result.reused) {
     compile(entries);
     entries = compare(std::move(entries), pairs);
+    relate_to_reference(entries);
     store_.record_finalists(run_, records_of(entries));
     compare_with_parts(entries);
     result.finalists = records_of(entries);

@@ -18,6 +18,7 @@
 #include "cli/output.h"
 #include "cli/plan_search.h"
 #include "cli/problem_options.h"
+#include "cli/reference_plan.h"
 #include "cli/search_report.h"
 #include "cli/segment_search.h"
 #include "cli/session_options.h"
@@ -123,6 +124,7 @@ class Search {
         quiet_(options.given("--quiet")),
         session_(session),
         store_(arguments.database),
+        reference_(session),
         initial_model_(std::move(initial_model)) {
     const std::string problem_and_device =
         arguments.problem.command_line() + arguments.session.command_line();
@@ -153,10 +155,16 @@ class Search {
                  .finalists = arguments.finalists,
                  .pairs = arguments.pairs,
                  .cache_mode = std::string(measure::name(session_options.cache)),
-                 .timing = store::settings_text(session_options.samples, session_options.min_sample_seconds),
+                 .timing = store::settings_text(session_options.samples, session_options.min_sample_seconds,
+                                                reference_.hash()),
                  .limits = {session_options.compile_timeout, session_options.run_timeout},
                  .data = data_identity(session_options),
                  .repeat_options = problem_and_device};
+    session.time_beside([this] {
+      const auto known = store_.reference_time(report_.problem_key, report_.fingerprint, settings_.cache_mode,
+                                               settings_.timing);
+      return measure::ReferencePlan{reference_.compile(), known.value_or(0)};
+    });
   }
 
   int run() {
@@ -292,6 +300,7 @@ class Search {
   bool quiet_;
   measure::Session& session_;
   store::TuningStore store_;
+  UnfusedReference reference_;
   SearchReport report_;
   SearchSettings settings_, tuning_settings_;
   std::vector<plan::FusionPlan> plans_;

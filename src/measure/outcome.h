@@ -38,9 +38,13 @@ struct Measurement {
   std::string message;             // why not ok; empty for ok
   TimingSummary time;              // ok only
   std::vector<double> samples_us;  // kept, in order; ok only
-  int dropped = 0;                 // samples dropped for involuntary context switches
-  double norm_error = 0;           // ||out - ref|| / ||ref||, worst live-out tensor
-  double worst_error = 0;          // worst element / largest magnitude in its row
+  int dropped = 0;                 // samples dropped: the machine took CPU time away, or changed its speed
+  /// Samples are in units of a fixed plan that was timed beside them (see timing.h): what that plan takes,
+  /// and how much longer it took here, in the median. 0 and 1: timed by itself.
+  double reference_us = 0;
+  double slowdown = 1;
+  double norm_error = 0;   // ||out - ref|| / ||ref||, worst live-out tensor
+  double worst_error = 0;  // worst element / largest magnitude in its row
 };
 
 }  // namespace fusetune::measure

@@ -96,6 +96,18 @@ CompiledKernel kernel_from(const Json& json) {
   return kernel;
 }
 
+Json kernels_json(const PlanKernels& kernels) {
+  Json json = Json::array();
+  for (const CompiledKernel& kernel : kernels) json.push_back(to_json(kernel));
+  return json;
+}
+
+PlanKernels kernels_from(const Json& json) {
+  PlanKernels kernels;
+  for (const Json& kernel : json) kernels.push_back(kernel_from(kernel));
+  return kernels;
+}
+
 // ---- Setup
 // ---------------------------------------------------------------------------------------------------
 
@@ -173,7 +185,8 @@ CheckResult check_from(const Json& json) {
 Json to_json(const Measurement& measurement) {
   return {{"outcome", name(measurement.outcome)},          {"message", measurement.message},
           {"samples_us", numbers(measurement.samples_us)}, {"dropped", measurement.dropped},
-          {"norm_error", number(measurement.norm_error)},  {"worst_error", number(measurement.worst_error)}};
+          {"norm_error", number(measurement.norm_error)},  {"worst_error", number(measurement.worst_error)},
+          {"reference_us", measurement.reference_us},      {"slowdown", number(measurement.slowdown)}};
 }
 
 Measurement measurement_from(const Json& json) {
@@ -185,6 +198,8 @@ Measurement measurement_from(const Json& json) {
   measurement.dropped = json.at("dropped").get<int>();
   measurement.norm_error = number(json.at("norm_error"));
   measurement.worst_error = number(json.at("worst_error"));
+  measurement.reference_us = json.at("reference_us").get<double>();
+  measurement.slowdown = number(json.at("slowdown"));
   return measurement;
 }
 
@@ -222,17 +237,14 @@ auto decoded(std::string_view text, const char* what, Decode decode) {
 
 std::string encode(const Request& request) {
   Json plans = Json::array();
-  for (const PlanKernels& plan : request.plans) {
-    Json kernels = Json::array();
-    for (const CompiledKernel& kernel : plan) kernels.push_back(to_json(kernel));
-    plans.push_back(std::move(kernels));
-  }
+  for (const PlanKernels& plan : request.plans) plans.push_back(kernels_json(plan));
   Json json = {{"task", static_cast<int>(request.task)},
                {"number", request.number},
                {"whole", request.whole},
                {"plans", std::move(plans)},
                {"pairs", request.pairs},
-               {"canary_us", request.canary_us},
+               {"reference", kernels_json(request.reference)},
+               {"reference_us", request.reference_us},
                {"retry_seconds", request.retry_seconds}};
   if (request.task == Task::setup) json["setup"] = to_json(request.setup);
   return dump(json);
@@ -242,18 +254,16 @@ Request decode_request(std::string_view text) {
   return decoded(text, "request", [](const Json& json) {
     Request request;
     const int task = json.at("task").get<int>();
-    if (task < 0 || task > static_cast<int>(Task::parts))
+    if (task < 0 || task > static_cast<int>(Task::level))
       throw base::InternalError("a worker was asked for the unknown task " + std::to_string(task));
     request.task = static_cast<Task>(task);
     request.number = json.at("number").get<std::uint64_t>();
     if (request.task == Task::setup) request.setup = setup_from(json.at("setup"));
     request.whole = json.at("whole").get<bool>();
-    for (const Json& plan : json.at("plans")) {
-      PlanKernels& kernels = request.plans.emplace_back();
-      for (const Json& kernel : plan) kernels.push_back(kernel_from(kernel));
-    }
+    for (const Json& plan : json.at("plans")) request.plans.push_back(kernels_from(plan));
     request.pairs = json.at("pairs").get<int>();
-    request.canary_us = json.at("canary_us").get<double>();
+    request.reference = kernels_from(json.at("reference"));
+    request.reference_us = json.at("reference_us").get<double>();
     request.retry_seconds = json.at("retry_seconds").get<double>();
     return request;
   });
@@ -266,8 +276,7 @@ std::string encode(const Reply& reply) {
                {"internal_error", reply.internal_error},
                {"check", to_json(reply.check)},
                {"measurement", to_json(reply.measurement)},
-               {"canary_us", reply.canary_us},
-               {"canary_drifted", reply.canary_drifted},
+               {"level_us", number(reply.level_us)},
                {"series", std::move(series)}});
 }
 
@@ -278,8 +287,7 @@ Reply decode_reply(std::string_view text) {
     reply.internal_error = json.at("internal_error").get<bool>();
     reply.check = check_from(json.at("check"));
     reply.measurement = measurement_from(json.at("measurement"));
-    reply.canary_us = json.at("canary_us").get<double>();
-    reply.canary_drifted = json.at("canary_drifted").get<bool>();
+    reply.level_us = number(json.at("level_us"));
     for (const Json& one : json.at("series")) reply.series.push_back(series_from(one));
     return reply;
   });

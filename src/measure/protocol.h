@@ -31,16 +31,17 @@ struct WorkerSetup {
   std::string progress;  // path of the Progress page
 };
 
-enum class Task : std::uint8_t { setup, check, measure, compare, run, parts };
+enum class Task : std::uint8_t { setup, check, measure, compare, run, parts, level };
 
 struct Request {
   Task task = Task::setup;
   std::uint64_t number = 0;        // of this request in its session
   WorkerSetup setup;               // setup
   bool whole = false;              // the kernels are a plan from hidden to output, not a segment
-  std::vector<PlanKernels> plans;  // check, measure, parts, run: one; compare: all, plans[0] the baseline
+  std::vector<PlanKernels> plans;  // check, measure, parts, run, level: one; compare: all, [0] the baseline
   int pairs = 0;                   // compare, parts
-  double canary_us = 0;            // measure: what the canary takes on this machine; 0: not known yet
+  PlanKernels reference;           // measure: timed beside the candidate; empty: none
+  double reference_us = 0;         // measure: what that takes by agreement
   double retry_seconds = 0;        // measure: noisy samples are not taken again after this time
 };
 
@@ -50,8 +51,7 @@ struct Reply {
   bool internal_error = false;
   CheckResult check;               // check
   Measurement measurement;         // measure
-  double canary_us = 0;            // measure: as measured last; 0: no quiet moment for it
-  bool canary_drifted = false;     // measure: out of its band whatever was tried
+  double level_us = 0;             // level: what a pass takes here and now
   std::vector<PairSeries> series;  // compare; parts: one, the plan against the sum of its parts
 };
 

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
-#include "base/log.h"
 #include "block/data.h"
 #include "block/mask.h"
 #include "block/npy.h"
@@ -25,9 +24,6 @@ using backend::cpu::CompiledKernel;
 using backend::cpu::CpuInfo;
 
 constexpr int kMaximumThreads = 1024;
-/// After so many candidates in a row beside which the canary was out of its band, that is the machine's
-/// speed.
-constexpr int kDriftsUntilRebased = 3;
 
 lower::Isa choose_isa(const std::string& requested, const CpuInfo& cpu) {
   if (requested.empty()) return cpu.best_isa;
@@ -190,7 +186,10 @@ struct Session::Impl {
     request.task = task;
     request.whole = whole;
     request.plans = {kernels};
-    request.canary_us = canary_us;
+    if (task == Task::measure) {
+      request.reference = reference.kernels;
+      request.reference_us = reference.time_us;
+    }
     request.retry_seconds =
         options.run_timeout / 2;  // a noisy machine must not look like a candidate that hangs
     return host.ask(std::move(request), {options.run_timeout, false});
@@ -198,7 +197,7 @@ struct Session::Impl {
 
   CheckResult check(const PlanKernels& kernels, bool whole);
   Measurement measure(const PlanKernels& kernels, bool whole);
-  void follow_canary(const Reply& reply);
+  void find_reference_now();
   void compare_live(std::span<const PlanKernels> plans, int pairs, std::vector<PairedComparison>& results);
 
   block::Problem problem;
@@ -212,8 +211,8 @@ struct Session::Impl {
   DeviceLock lock;
   SharedImage image;
   WorkerHost host;
-  double canary_us = 0;  // what the canary takes on this machine; 0: not known yet
-  int drifts = 0;        // candidates in a row beside which it was out of its band
+  std::function<ReferencePlan()> find_reference;  // until it was asked
+  ReferencePlan reference;                        // empty: candidates are timed by themselves
   std::set<std::string> checked_plans;
 };
 
@@ -230,6 +229,7 @@ CheckResult Session::Impl::check(const PlanKernels& kernels, bool whole) {
 }
 
 Measurement Session::Impl::measure(const PlanKernels& kernels, bool whole) {
+  find_reference_now();
   const DeviceLock::Hold hold = lock.for_timing();
   Exchange exchange = ask(Task::measure, kernels, whole);
   Measurement measurement;
@@ -239,24 +239,30 @@ Measurement Session::Impl::measure(const PlanKernels& kernels, bool whole) {
     return measurement;
   }
   measurement = std::move(exchange.reply.measurement);
-  follow_canary(exchange.reply);
   const bool harmless = measurement.outcome == Outcome::ok || measurement.outcome == Outcome::noisy;
   if (!harmless) host.retire();
   if (whole && harmless) checked_plans.insert(identity(kernels));
   return measurement;
 }
 
-/// The first canary is the reference. One that stays away from it says that the machine's speed changed for
-/// good (another clock, a permanent load); measuring goes on from there, and the user is told.
-void Session::Impl::follow_canary(const Reply& reply) {
-  if (reply.canary_us <= 0) return;
-  if (canary_us <= 0) canary_us = reply.canary_us;
-  drifts = reply.canary_drifted ? drifts + 1 : 0;
-  if (drifts < kDriftsUntilRebased) return;
-  base::note("the machine runs at " + std::to_string(std::lround(100 * canary_us / reply.canary_us)) +
-             " % of its earlier speed; times measured before and after do not compare well");
-  canary_us = reply.canary_us;
-  drifts = 0;
+/// Before the first candidate is timed, if at all.
+void Session::Impl::find_reference_now() {
+  if (!find_reference) return;
+  ReferencePlan found = std::exchange(find_reference, {})();
+  require_whole(found.kernels);
+  const CheckResult checked = check(found.kernels, true);
+  if (checked.outcome != Outcome::ok)
+    throw base::EnvironmentError("the plan that others are to be timed beside does not run right: " +
+                                 checked.message);
+  if (!(found.time_us > 0)) {
+    const DeviceLock::Hold hold = lock.for_timing();
+    const Exchange exchange = ask(Task::level, found.kernels, true);
+    if (exchange.outcome != Outcome::ok)
+      throw base::EnvironmentError("timing the plan that others are to be timed beside failed: it " +
+                                   exchange.message);
+    found.time_us = exchange.reply.level_us;
+  }
+  reference = std::move(found);
 }
 
 /// Compares the plans whose outcome is still open. A plan that ends the worker is taken out, the others begin
@@ -322,6 +328,8 @@ CheckResult Session::check_plan(const PlanKernels& kernels) {
   require_whole(kernels);
   return impl_->check(kernels, true);
 }
+
+void Session::time_beside(std::function<ReferencePlan()> find) { impl_->find_reference = std::move(find); }
 
 Measurement Session::measure_segment(const CompiledKernel& kernel) { return impl_->measure({kernel}, false); }
 

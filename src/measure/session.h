@@ -25,7 +25,8 @@ enum class CacheMode { model, warm, cold };
 std::string_view name(CacheMode mode);
 CacheMode parse_cache_mode(std::string_view text);
 
-inline constexpr int kProtocolVersion = 1;
+/// Of timing and of the messages to workers. Version 2 times candidates beside a reference.
+inline constexpr int kProtocolVersion = 2;
 
 struct SessionOptions {
   int threads = 0;  // 0: all CPUs of this process
@@ -54,6 +55,12 @@ struct Environment {
 
 /// A candidate plan as compiled kernels in order, one per segment.
 using PlanKernels = std::vector<backend::cpu::CompiledKernel>;
+
+/// A plan that candidates are timed beside, so that the machine's changing speed cancels (see timing.h).
+struct ReferencePlan {
+  PlanKernels kernels;
+  double time_us = 0;  // what it takes, as earlier sessions found it; 0: to be found out, in about a second
+};
 
 /// Two-sided comparison of plan b against plan a from alternating pairs: ratio = time b / time a.
 struct PairedComparison {
@@ -104,6 +111,10 @@ class Session {
   CheckResult check_segment(const backend::cpu::CompiledKernel& kernel);
   /// Checks a whole plan from `hidden` to `output`.
   CheckResult check_plan(const PlanKernels& kernels);
+  /// Candidates are timed beside the plan that `find` returns, which is asked before the first is timed. The
+  /// plan is checked then: where it does not run right, the measuring call throws base::EnvironmentError.
+  /// Without this call candidates are timed by themselves.
+  void time_beside(std::function<ReferencePlan()> find);
   /// Checks, then times one segment (cache mode and samples of the options).
   Measurement measure_segment(const backend::cpu::CompiledKernel& kernel);
   /// Checks, then times one whole plan.

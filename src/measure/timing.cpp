@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "measure/statistics.h"
 
 namespace fusetune::measure {
 namespace {
@@ -52,6 +53,17 @@ void stream_over(const ft_args* args, int thread, int /*threads*/, ft_barrier* /
   long sum = 0;
   for (long offset = 0; offset < args->scratch_stride; offset += 64) sum += begin[offset];
   __asm__ volatile("" : : "r"(sum));
+}
+
+// A level is the median of a window, where the fastest two windows agree.
+constexpr auto kLevelWindow = std::chrono::milliseconds(250);
+constexpr std::size_t kLeastWindowSamples = 3, kLeastWindows = 4, kMostWindows = 20;
+constexpr double kLevelAgreement = 0.03;
+
+bool is_settled(std::vector<double> levels) {
+  if (levels.size() < kLeastWindows) return false;
+  std::partial_sort(levels.begin(), levels.begin() + 2, levels.end());
+  return levels.size() >= kMostWindows || levels[1] <= (1 + kLevelAgreement) * levels[0];
 }
 
 }  // namespace
@@ -138,26 +150,110 @@ Sample Timer::sample(TimedSequence& sequence) {
   return {seconds / sequence.passes, was_interrupted(before, after, runner_.threads())};
 }
 
-SampleSeries Timer::series(TimedSequence& sequence, int count, Clock::time_point retry_until) {
+/// One attempt at a series: groups of samples, each between two references.
+class Timer::Series {
+ public:
+  Series(Timer& timer, TimedSequence& sequence, int count, const Reference& reference)
+      : timer_(timer), sequence_(sequence), reference_(reference), count_(count) {}
+
+  SampleSeries run() {
+    double before = time_reference();
+    while (static_cast<int>(taken_.samples_us.size()) < count_ && !too_often_interrupted()) {
+      std::vector<double> group = take_group();
+      if (sequence_.inspect) sequence_.inspect();
+      const double after = time_reference();
+      keep(std::move(group), before, after);
+      before = after;
+    }
+    taken_.outcome = too_often_interrupted() ? Outcome::noisy : Outcome::ok;
+    taken_.dropped = interrupted_ + unsteady_;
+    if (!references_us_.empty()) taken_.slowdown = median(references_us_) / reference_.time_us;
+    return std::move(taken_);
+  }
+
+ private:
+  /// More than a fifth of what is to be taken; references count as well.
+  bool too_often_interrupted() const {
+    return 5 * interrupted_ > count_ + static_cast<int>(references_us_.size());
+  }
+
+  /// Microseconds of a pass; 0 without a reference. An interrupted one is taken again and counts as dropped.
+  double time_reference() {
+    if (reference_.sequence == nullptr) return 0;
+    Sample sample = timer_.sample(*reference_.sequence);
+    for (; sample.interrupted && !too_often_interrupted(); sample = timer_.sample(*reference_.sequence))
+      ++interrupted_;
+    reference_seconds_ = sample.seconds * reference_.sequence->passes;
+    references_us_.push_back(sample.seconds * 1e6);
+    return references_us_.back();
+  }
+
+  /// Good samples, for about as long as a reference sample takes. Without a reference: all of them.
+  std::vector<double> take_group() {
+    std::vector<double> group;
+    const auto left = static_cast<std::size_t>(count_) - taken_.samples_us.size();
+    for (double seconds = 0; group.size() < left && !too_often_interrupted();) {
+      const Sample sample = timer_.sample(sequence_);
+      if (sample.interrupted) {
+        ++interrupted_;
+        continue;
+      }
+      group.push_back(sample.seconds * 1e6);
+      seconds += sample.seconds * sequence_.passes;
+      if (reference_.sequence != nullptr && seconds >= reference_seconds_) break;
+    }
+    return group;
+  }
+
+  void keep(std::vector<double> group, double before_us, double after_us) {
+    if (reference_.sequence == nullptr) {
+      taken_.samples_us = std::move(group);
+      return;
+    }
+    const bool steady = std::max(before_us, after_us) <= (1 + kReferenceBand) * std::min(before_us, after_us);
+    if (!steady && unsteady_ < count_) {
+      unsteady_ += static_cast<int>(group.size());
+      return;
+    }
+    const double scale = reference_.time_us / ((before_us + after_us) / 2);
+    for (const double sample : group) taken_.samples_us.push_back(sample * scale);
+  }
+
+  Timer& timer_;
+  TimedSequence& sequence_;
+  const Reference& reference_;
+  int count_;
+  SampleSeries taken_;
+  std::vector<double> references_us_;
+  double reference_seconds_ = 0;  // of the last reference sample, all passes
+  int interrupted_ = 0, unsteady_ = 0;
+};
+
+SampleSeries Timer::series(TimedSequence& sequence, int count, Clock::time_point retry_until,
+                           const Reference& reference) {
   SampleSeries series;
   for (int attempt = 0; attempt < kSeriesAttempts; ++attempt) {
     // A disturbance often passes: wait a little longer each time.
     const auto pause = std::chrono::milliseconds(50 << (2 * attempt));
     if (attempt > 0 && Clock::now() + pause > retry_until) break;
     if (attempt > 0) std::this_thread::sleep_for(pause);
-    series = {};
-    while (static_cast<int>(series.samples_us.size()) < count && 5 * series.dropped <= count) {
-      const Sample sample = this->sample(sequence);
-      if (sample.interrupted) {
-        ++series.dropped;
-      } else {
-        series.samples_us.push_back(sample.seconds * 1e6);
-      }
-    }
-    series.outcome = 5 * series.dropped <= count ? Outcome::ok : Outcome::noisy;
+    series = Series(*this, sequence, count, reference).run();
     if (series.outcome == Outcome::ok) break;
   }
   return series;
+}
+
+double Timer::level(TimedSequence& sequence) {
+  std::vector<double> levels;
+  while (!is_settled(levels)) {
+    const auto end = Clock::now() + kLevelWindow;
+    std::vector<double> samples_us;
+    while (samples_us.size() < kLeastWindowSamples || Clock::now() < end)
+      samples_us.push_back(sample(sequence).seconds * 1e6);
+    levels.push_back(median(samples_us));
+  }
+  std::partial_sort(levels.begin(), levels.begin() + 2, levels.end());
+  return (levels[0] + levels[1]) / 2;
 }
 
 }  // namespace fusetune::measure

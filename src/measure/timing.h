@@ -13,6 +13,17 @@
 // keeps long samples usable: a housekeeping task that takes 20 us out of 80 ms is no disturbance, while in a
 // sample of 1 ms nearly every switch counts. On a virtual machine the loss includes what the host takes,
 // which hits all long samples alike.
+//
+// A shared machine's speed changes by a sixth from second to second and by a half now and then, without a
+// trace in the scheduler's figures, for all kernels alike. So candidates are timed beside a reference, a
+// fixed plan of the same problem that takes about as much of the machine's time:
+//
+//     ref  c c c  ref  c c c  ref ...      groups of candidate samples that last about as long as a
+//     reference's
+//
+// A sample counts as (its time) / (mean of the references around it) x (what the reference takes, a constant
+// of the search), so that times taken minutes or sessions apart compare. Where the two references differ by
+// more than kReferenceBand, the machine changed in between: that group is taken again.
 #pragma once
 
 #include <chrono>
@@ -32,11 +43,15 @@ namespace fusetune::measure {
 inline constexpr double kStolenShare = 0.02;
 /// A series with more than a fifth of its samples interrupted is taken again, this often at most.
 inline constexpr int kSeriesAttempts = 3;
+/// Two references around a group of samples may differ by this share. A series takes as many samples again as
+/// it needs at most: on a machine that is never steady, samples count as they are.
+inline constexpr double kReferenceBand = 0.20;
 
 /// A launch sequence to time.
 struct TimedSequence {
   std::vector<std::vector<backend::cpu::Launch>> copies;  // [weight copy][launch]; at least one copy
   std::function<void()> prepare;                          // untimed, before each sample: rewrites inputs
+  std::function<void()> inspect;  // untimed, after samples and before anything else runs: looks at outputs
 
   // Kept by the timer between samples.
   int passes = 0;             // per sample; 0: not calibrated yet
@@ -45,8 +60,15 @@ struct TimedSequence {
 
 struct SampleSeries {
   Outcome outcome = Outcome::skipped;  // ok or noisy
-  std::vector<double> samples_us;      // per pass, in order, interrupted ones left out
+  std::vector<double> samples_us;      // per pass, in order, dropped ones left out
   int dropped = 0;                     // of the attempt that counted
+  double slowdown = 1;                 // median of the references beside it / what the reference takes
+};
+
+/// What candidates are timed beside.
+struct Reference {
+  TimedSequence* sequence = nullptr;  // none: samples are what the clock says
+  double time_us = 0;                 // what a pass takes by agreement
 };
 
 /// Bytes that the weight copies of anything timed should span. Small weights must not stay in a large
@@ -67,10 +89,15 @@ class Timer {
   /// One sample; calibrates (and so warms up) the sequence at its first.
   Sample sample(TimedSequence& sequence);
   /// `count` good samples, or `noisy`. Is not tried again after `retry_until`.
-  SampleSeries series(TimedSequence& sequence, int count, std::chrono::steady_clock::time_point retry_until);
+  SampleSeries series(TimedSequence& sequence, int count, std::chrono::steady_clock::time_point retry_until,
+                      const Reference& reference = {});
+  /// What a pass takes on this machine undisturbed, microseconds: where the fastest two of several medians
+  /// over a quarter of a second agree; after five seconds, whether they agree or not.
+  double level(TimedSequence& sequence);
 
  private:
   struct FlushBuffer;
+  class Series;
   void calibrate(TimedSequence& sequence);
   double run_passes(TimedSequence& sequence);
 

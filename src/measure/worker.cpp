@@ -18,7 +18,6 @@
 #include "backend/cpu/runner.h"
 #include "base/error.h"
 #include "base/subprocess.h"
-#include "measure/canary.h"
 #include "measure/candidate.h"
 #include "measure/check.h"
 #include "measure/protocol.h"
@@ -30,10 +29,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A candidate whose canary drifted is timed again, this often at most.
-constexpr int kCanaryAttempts = 3;
-constexpr auto kCanaryPause = std::chrono::milliseconds(200);
-
 Outcome outcome_of_check(Measurement& measurement, const CheckResult& check) {
   for (const TensorCheck& tensor : check.tensors) {
     measurement.norm_error = std::max(measurement.norm_error, tensor.norm_error);
@@ -41,6 +36,10 @@ Outcome outcome_of_check(Measurement& measurement, const CheckResult& check) {
   }
   measurement.message = check.message;
   return check.outcome;
+}
+
+bool is_same_kernel(const backend::cpu::CompiledKernel& a, const backend::cpu::CompiledKernel& b) {
+  return a.library == b.library && a.symbol == b.symbol;
 }
 
 /// Everything that lives as long as the worker.
@@ -55,7 +54,6 @@ class Worker {
         runner_(setup.threads),
         device_(setup.problem, mask_, image_.data(), setup.threads),
         timer_(runner_, setup.cache, setup.min_sample_seconds, setup.flush_bytes),
-        canary_(runner_),
         bench_{setup_.problem, mask_, image_, device_, runner_} {
     device_.set_rotation_bytes(setup.rotation_bytes);
   }
@@ -81,6 +79,10 @@ class Worker {
         break;
       case Task::run:
         candidate_for(request).run_once();
+        break;
+      case Task::level:
+        use_reference(request.plans.at(0));
+        reply.level_us = timer_.level(reference_sequence_);
         break;
     }
     return reply;
@@ -115,41 +117,50 @@ class Worker {
     }
     measurement.outcome = outcome_of_check(measurement, candidate->check());
     if (measurement.outcome != Outcome::ok) return;
-    time_beside_canary(*candidate, request, start, reply);
-    if (const std::string wrong = candidate->recheck(); !wrong.empty()) {
-      measurement.outcome = Outcome::wrong_result;
-      measurement.message = "after it was timed, " + wrong;
-    }
+    time(*candidate, request, start, measurement);
     if (measurement.outcome != Outcome::ok) measurement.samples_us.clear();
   }
 
-  /// Samples count when the canary, timed right after them, is as fast as it ever was.
-  void time_beside_canary(Candidate& candidate, const Request& request, Clock::time_point start,
-                          Reply& reply) {
-    const double reference_us = request.canary_us;
+  void time(Candidate& candidate, const Request& request, Clock::time_point start, Measurement& measurement) {
     const auto retry_until = start + std::chrono::duration_cast<Clock::duration>(
                                          std::chrono::duration<double>(request.retry_seconds));
-    Measurement& measurement = reply.measurement;
+    std::string wrong;
     TimedSequence sequence = candidate.sequence();
-    for (int attempt = 0; attempt < kCanaryAttempts; ++attempt) {
-      if (attempt > 0 && Clock::now() + kCanaryPause > retry_until) break;
-      if (attempt > 0) std::this_thread::sleep_for(kCanaryPause);
-      SampleSeries series = timer_.series(sequence, setup_.samples, retry_until);
-      measurement.outcome = series.outcome;
-      measurement.samples_us = std::move(series.samples_us);
-      measurement.dropped = series.dropped;
-      if (series.outcome == Outcome::noisy) {
-        measurement.message = "other processes took CPU time from more than a fifth of the samples";
-        return;
-      }
-      reply.canary_us = canary_.time_us();
-      reply.canary_drifted =
-          reference_us > 0 && reply.canary_us > 0 && !Canary::in_band(reply.canary_us, reference_us);
-      if (!reply.canary_drifted) return;
+    sequence.inspect = [&] {
+      if (wrong.empty()) wrong = candidate.recheck();
+    };
+    Reference reference;
+    if (!request.reference.empty()) {
+      use_reference(request.reference);
+      reference = {&reference_sequence_, request.reference_us};
+      measurement.reference_us = request.reference_us;
     }
-    measurement.outcome = Outcome::noisy;
-    measurement.message = "the machine's speed changed: the canary took " + std::to_string(reply.canary_us) +
-                          " us, " + std::to_string(reference_us) + " us at first";
+    SampleSeries series = timer_.series(sequence, setup_.samples, retry_until, reference);
+    measurement.outcome = series.outcome;
+    measurement.samples_us = std::move(series.samples_us);
+    measurement.dropped = series.dropped;
+    measurement.slowdown = series.slowdown;
+    if (series.outcome == Outcome::noisy)
+      measurement.message = "other processes took CPU time from more than a fifth of the samples";
+    if (wrong.empty()) return;
+    measurement.outcome = Outcome::wrong_result;
+    measurement.message = "after it was timed, " + wrong;
+  }
+
+  /// Loads the reference at its first use. Its arguments are asked for anew each time: weights that others
+  /// needed may have taken the place of its copies.
+  void use_reference(const PlanKernels& kernels) {
+    const bool same = reference_ && std::equal(kernels.begin(), kernels.end(), reference_kernels_.begin(),
+                                               reference_kernels_.end(), is_same_kernel);
+    if (!same) {
+      reference_ = std::make_unique<Candidate>(bench_, kernels, /*whole=*/true);
+      reference_kernels_ = kernels;
+      reference_sequence_ = {};
+    }
+    TimedSequence sequence = reference_->sequence();
+    sequence.passes = reference_sequence_.passes;
+    sequence.next_copy = reference_sequence_.next_copy % sequence.copies.size();
+    reference_sequence_ = std::move(sequence);
   }
 
   std::vector<PairSeries> compare(const Request& request) {
@@ -205,8 +216,10 @@ class Worker {
   backend::cpu::Runner runner_;
   backend::cpu::DeviceBlock device_;
   Timer timer_;
-  Canary canary_;
   Workbench bench_;
+  std::unique_ptr<Candidate> reference_;  // what candidates are timed beside
+  PlanKernels reference_kernels_;
+  TimedSequence reference_sequence_;
 };
 
 bool send(const Reply& reply) { return base::write_message(base::kChildWriteFd, encode(reply)); }

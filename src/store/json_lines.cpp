@@ -44,6 +44,10 @@ void put_trial(Json& json, const Trial& trial, const std::map<std::int64_t, std:
   json["dropped"] = trial.measurement.dropped;
   json["norm_error"] = number_or_null(trial.measurement.norm_error);
   json["worst_error"] = number_or_null(trial.measurement.worst_error);
+  if (trial.measurement.reference_us > 0) {
+    json["reference_us"] = trial.measurement.reference_us;
+    json["slowdown"] = number_or_null(trial.measurement.slowdown);
+  }
   json["attempts"] = trial.attempts;
   json["abandoned"] = trial.abandoned;
   json["repeat_command"] = trial.repeat_command;
@@ -147,6 +151,7 @@ class Line {
     return static_cast<int>(integer(name, least, most));
   }
   bool has(const char* name) const { return !at(name).is_null(); }
+  bool names(const char* name) const { return json_.is_object() && json_.contains(name); }
   /// A finite number of at least 0, or above it.
   double number(const char* name, bool zero_too = false) const {
     const Json& value = at(name);
@@ -319,6 +324,10 @@ void Reader::read_trial(const Line& from, Trial& trial) const {
   measurement.dropped = from.small("dropped", 0);
   measurement.norm_error = from.number_or("norm_error", 0, true);
   measurement.worst_error = from.number_or("worst_error", 0, true);
+  if (from.names("reference_us")) {
+    measurement.reference_us = from.number("reference_us");
+    measurement.slowdown = from.number("slowdown");
+  }
   trial.attempts = from.small("attempts", 1);
   trial.abandoned = from.small("abandoned", 0);
   trial.repeat_command = from.text("repeat_command");

@@ -11,8 +11,9 @@ constexpr Sampled kSampled[] = {Sampled::uniform, Sampled::guided, Sampled::fina
 
 }  // namespace
 
-std::string settings_text(int samples, double min_time_s) {
-  return "samples=" + std::to_string(samples) + " min_time=" + base::format_shortest(min_time_s);
+std::string settings_text(int samples, double min_time_s, const std::string& reference) {
+  return "samples=" + std::to_string(samples) + " min_time=" + base::format_shortest(min_time_s) +
+         (reference.empty() ? "" : " reference=" + reference);
 }
 
 bool may_retry(const Trial& trial, const Limits& now) {

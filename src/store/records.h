@@ -19,10 +19,10 @@ struct EnvironmentRecord {
 };
 
 /// The timing settings that change a figure, in the words that are part of every key:
-/// "samples=12 min_time=0.001". `min_time_s`: seconds a sample lasts at least.
-std::string settings_text(int samples, double min_time_s);
-/// Those of the search command's defaults; what version 1 of the schema did not record was measured with
-/// them.
+/// "samples=12 min_time=0.001 reference=5f0c2a9b41d7". `min_time_s`: seconds a sample lasts at least.
+/// `reference`: hash of the plan that candidates are timed beside; empty: none.
+std::string settings_text(int samples, double min_time_s, const std::string& reference = {});
+/// What version 1 of the schema did not record was measured with these.
 inline constexpr const char* kDefaultSettings = "samples=12 min_time=0.001";
 
 /// How long compiling and running one candidate may take, seconds. 0: not known.

@@ -20,11 +20,11 @@ constexpr const char* kAbandonedMessage =
     "the searching process ended while this candidate ran: it was killed, or the candidate brought the "
     "machine down";
 
-constexpr std::array<std::string_view, 18> kTrialColumns = {
-    "run",         "outcome",        "message",         "median_us",   "mad_us",
-    "min_us",      "sample_count",   "samples",         "dropped",     "owner",
-    "attempts",    "repeat_command", "compile_limit_s", "run_limit_s", "norm_error",
-    "worst_error", "abandoned",      "created"};
+constexpr std::array<std::string_view, 20> kTrialColumns = {
+    "run",         "outcome",        "message",         "median_us",    "mad_us",
+    "min_us",      "sample_count",   "samples",         "dropped",      "owner",
+    "attempts",    "repeat_command", "compile_limit_s", "run_limit_s",  "norm_error",
+    "worst_error", "abandoned",      "created",         "reference_us", "slowdown"};
 
 bool is_time(double us) { return std::isfinite(us) && us > 0; }
 
@@ -117,6 +117,9 @@ void bind_trial(SQLite::Statement& statement, const Trial& trial, bool started, 
   statement.bind(":dropped", measurement.dropped);
   bind_number(statement, ":norm_error", measurement.norm_error, !started);
   bind_number(statement, ":worst_error", measurement.worst_error, !started);
+  const bool beside_reference = measurement.reference_us > 0;
+  bind_number(statement, ":reference_us", measurement.reference_us, beside_reference);
+  bind_number(statement, ":slowdown", measurement.slowdown, beside_reference);
   statement.bind(":owner", owner);
   statement.bind(":attempts", trial.attempts);
   statement.bind(":abandoned", trial.abandoned);
@@ -147,6 +150,8 @@ bool read_trial(SQLite::Statement& row, Trial& trial, std::string& owner) {
   measurement.dropped = row.getColumn("dropped");
   measurement.norm_error = row.getColumn("norm_error").getDouble();
   measurement.worst_error = row.getColumn("worst_error").getDouble();
+  measurement.reference_us = row.getColumn("reference_us").getDouble();
+  if (measurement.reference_us > 0) measurement.slowdown = row.getColumn("slowdown").getDouble();
   if (measurement.outcome == measure::Outcome::ok) {
     measurement.time = read_time(row);
     // Version 1 kept no samples of plans.

@@ -145,6 +145,30 @@ std::optional<std::string> TuningStore::best_schedule(const std::string& problem
   return schedule;
 }
 
+std::optional<double> TuningStore::reference_time(const std::string& problem, const std::string& environment,
+                                                  const std::string& cache_mode,
+                                                  const std::string& settings) const {
+  std::optional<double> time_us;
+  impl_->connection.reading("looking up the reference's time", [&](SQLite::Database& database) {
+    const std::string oldest_of =
+        " JOIN problem p ON p.id = s.problem JOIN environment e ON e.id = s.environment WHERE p.key = "
+        ":problem"
+        " AND e.fingerprint = :environment AND s.cache_mode = :cache_mode AND s.settings = :settings"
+        " AND s.reference_us IS NOT NULL";
+    SQLite::Statement statement(database, "SELECT s.reference_us, s.created FROM segment_measurement s" +
+                                              oldest_of +
+                                              " UNION ALL SELECT s.reference_us, s.created FROM"
+                                              " plan_measurement s" +
+                                              oldest_of + " ORDER BY created LIMIT 1");
+    statement.bind(":problem", problem);
+    statement.bind(":environment", environment);
+    statement.bind(":cache_mode", cache_mode);
+    statement.bind(":settings", settings);
+    if (statement.executeStep()) time_us = statement.getColumn(0).getDouble();
+  });
+  return time_us;
+}
+
 PlanClaim TuningStore::claim_plan(const PlanRecord& candidate, ClaimPolicy policy) {
   PlanClaim claim;
   impl_->connection.writing("claiming a plan", [&](SQLite::Database& database) {

@@ -114,6 +114,11 @@ class TuningStore {
   std::optional<std::string> best_schedule(const std::string& problem, const std::string& environment,
                                            const std::string& cache_mode, int variant) const;
 
+  /// What the reference plan took when candidates were first timed beside it under these settings; nullopt:
+  /// none was.
+  std::optional<double> reference_time(const std::string& problem, const std::string& environment,
+                                       const std::string& cache_mode, const std::string& settings) const;
+
   /// The same three for whole plans. A plan that was once drawn uniformly (`sampled`) stays so, and a uniform
   /// draw that is answered by what is there makes that row uniform: claim what was drawn, don't find_plan()
   /// it.

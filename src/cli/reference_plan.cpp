@@ -1,0 +1,40 @@
+#include "cli/reference_plan.h"
+
+#include "base/error.h"
+#include "cli/interrupt.h"
+#include "cli/plan_job.h"
+#include "search/space.h"
+
+namespace fusetune::cli {
+namespace {
+
+constexpr std::size_t kHashDigits = 12;  // of a text that people read
+
+}  // namespace
+
+UnfusedReference::UnfusedReference(measure::Session& session) : session_(session) {
+  const search::Space space = search::segment_space(session.problem(), session.target());
+  const auto unfused = plan::FusionPlan::from_mask(plan::FusionMask{0});
+  for (const plan::SegmentVariant& variant : unfused.variants()) {
+    const std::vector<lower::Schedule> schedules = space.schedules(plan::variant_index(variant), {});
+    if (schedules.empty())
+      throw base::UsageError("operator " + variant.to_string() + " has no schedule on this problem");
+    sources_.push_back(
+        codegen::generate_cpu(variant, schedules.front(), session.problem(), session.target()));
+  }
+  hash_ = sources_hash(sources_).substr(0, kHashDigits);
+}
+
+measure::PlanKernels UnfusedReference::compile() const {
+  measure::PlanKernels kernels;
+  for (backend::cpu::CompileResult& result :
+       session_.compile(sources_, [](int, int) { stop_if_interrupted(); })) {
+    if (result.status != backend::cpu::CompileResult::Status::ok)
+      throw base::EnvironmentError("the plan that others are to be timed beside does not compile: " +
+                                   result.log);
+    kernels.push_back(std::move(result.kernel));
+  }
+  return kernels;
+}
+
+}  // namespace fusetune::cli
