@@ -49,6 +49,18 @@ void add(report::Table& table, std::vector<Cell> row, const measure::Measurement
   table.add(std::move(row));
 }
 
+std::vector<report::Column> with_reference(std::vector<report::Column> columns) {
+  for (const char* key : {"reference_us", "slowdown"}) columns.push_back({key, key});
+  return columns;
+}
+
+std::vector<Cell> with_reference(std::vector<Cell> row, const measure::Measurement& measurement) {
+  const bool present = measurement.reference_us > 0;
+  row.push_back(number_if(present, measurement.reference_us));
+  row.push_back(number_if(present, measurement.slowdown));
+  return row;
+}
+
 report::Table segment_rows(const store::Contents& contents) {
   report::Table table(with_time({{"problem", "problem"},
                                  {"environment", "environment"},
@@ -61,31 +73,33 @@ report::Table segment_rows(const store::Contents& contents) {
                                  {"cache_mode", "cache mode"},
                                  {"protocol", "protocol"},
                                  {"settings", "settings"}},
-                                {{"attempts", "attempts"}, {"created", "created"}}));
+                                with_reference({{"attempts", "attempts"}, {"created", "created"}})));
   for (const store::TuningRecord& segment : contents.segments) {
     const store::SegmentKey& key = segment.key;
     add(table,
         {key.problem, key.environment, std::int64_t{key.variant},
          plan::all_variants()[static_cast<std::size_t>(key.variant)].to_string(), segment.schedule,
          key.source_hash, key.layouts, key.data, key.cache_mode, std::int64_t{key.protocol}, key.settings},
-        segment.measurement, {std::int64_t{segment.attempts}, segment.created});
+        segment.measurement,
+        with_reference({std::int64_t{segment.attempts}, segment.created}, segment.measurement));
   }
   return table;
 }
 
 report::Table plan_rows(const store::Contents& contents) {
-  report::Table table(with_time({{"problem", "problem"},
-                                 {"environment", "environment"},
-                                 {"mask", "mask"},
-                                 {"bits", "bits"},
-                                 {"plan", "plan"},
-                                 {"sources_hash", "sources hash"},
-                                 {"data", "data"},
-                                 {"cache_mode", "cache mode"},
-                                 {"protocol", "protocol"},
-                                 {"settings", "settings"},
-                                 {"sampled", "sampled"}},
-                                {{"sum_us", "sum us"}, {"attempts", "attempts"}, {"created", "created"}}));
+  report::Table table(
+      with_time({{"problem", "problem"},
+                 {"environment", "environment"},
+                 {"mask", "mask"},
+                 {"bits", "bits"},
+                 {"plan", "plan"},
+                 {"sources_hash", "sources hash"},
+                 {"data", "data"},
+                 {"cache_mode", "cache mode"},
+                 {"protocol", "protocol"},
+                 {"settings", "settings"},
+                 {"sampled", "sampled"}},
+                with_reference({{"sum_us", "sum us"}, {"attempts", "attempts"}, {"created", "created"}})));
   for (const store::PlanRecord& record : contents.plans) {
     const plan::FusionMask mask{record.mask};
     add(table,
@@ -93,7 +107,9 @@ report::Table plan_rows(const store::Contents& contents) {
          plan::FusionPlan::from_mask(mask).to_string(), record.sources_hash, record.data, record.cache_mode,
          std::int64_t{record.protocol}, record.settings, std::string(store::name(record.sampled))},
         record.measurement,
-        {number_if(record.sum_us > 0, record.sum_us), std::int64_t{record.attempts}, record.created});
+        with_reference(
+            {number_if(record.sum_us > 0, record.sum_us), std::int64_t{record.attempts}, record.created},
+            record.measurement));
   }
   return table;
 }

@@ -152,6 +152,7 @@ void PlanSearch::finish(Job job, measure::Measurement measurement) {
   record.measurement = std::move(measurement);
   store_.record_plan(record);
   ++counts_.measured;
+  counts_.note_reference(record.measurement);
   if (record.measurement.outcome == Outcome::noisy) {
     const std::optional<store::PlanRecord> stored = store_.find_plan(record.key());
     if (stored && store::may_retry(*stored)) {

@@ -307,6 +307,12 @@ std::string describe_trials(const SearchReport& report, const Searcher& searcher
     text += fmt::format("{} kernel{} compiled now, {:.0f} ms each in the median\n", seconds.size(),
                         seconds.size() == 1 ? "" : "s", 1e3 * measure::median(seconds));
   }
+  if (counts.reference_us > 0) {
+    text += fmt::format(
+        "timed beside the unfused plan, which takes {:.3f} ms undisturbed and took {:.2f} – {:.2f} times "
+        "that\n",
+        counts.reference_us / 1e3, counts.least_slowdown, counts.most_slowdown);
+  }
   if (!report.stopped.empty())
     text += fmt::format("stopped early, {}: run it again to continue\n", report.stopped);
   return text + failure_lines(report, searcher);

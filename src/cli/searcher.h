@@ -2,6 +2,7 @@
 // the report see.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <span>
@@ -49,6 +50,16 @@ struct SearchCounts {
   std::map<measure::Outcome, int> outcomes;
   std::vector<FailedCandidate> failures;
   std::vector<double> compile_seconds;  // of each kernel compiled now: its share of a compiler's run
+
+  /// What the machine was like beside the candidates measured now; reference_us is 0 when there were none.
+  double reference_us = 0, least_slowdown = 0, most_slowdown = 0;
+  void note_reference(const measure::Measurement& measurement) {
+    if (!(measurement.reference_us > 0)) return;
+    const bool first = reference_us == 0;
+    reference_us = measurement.reference_us;
+    least_slowdown = first ? measurement.slowdown : std::min(least_slowdown, measurement.slowdown);
+    most_slowdown = std::max(most_slowdown, measurement.slowdown);
+  }
 };
 
 class Searcher {

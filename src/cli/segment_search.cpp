@@ -129,6 +129,7 @@ void SegmentSearch::finish(Job job, measure::Measurement measurement) {
   job.record.measurement = std::move(measurement);
   store_.record(job.record);
   ++counts_.measured;
+  counts_.note_reference(job.record.measurement);
   if (job.record.measurement.outcome == Outcome::noisy) {
     const std::optional<store::TuningRecord> stored = store_.find(job.record.key);
     if (stored && store::may_retry(*stored)) {

@@ -38,13 +38,16 @@ TEST(Protocol, RequestsReadBack) {
   request.whole = true;
   request.plans = {{kernel(), kernel()}, {}};
   request.pairs = 160;
-  request.canary_us = 0.1;
+  request.reference = {kernel()};
+  request.reference_us = 0.1;
   const Request back = decode_request(encode(request));
   EXPECT_EQ(back.task, Task::compare);
   EXPECT_EQ(back.number, request.number);
   EXPECT_TRUE(back.whole);
   EXPECT_EQ(back.pairs, 160);
-  EXPECT_EQ(back.canary_us, 0.1);
+  EXPECT_EQ(back.reference_us, 0.1);
+  ASSERT_EQ(back.reference.size(), 1U);
+  EXPECT_EQ(back.reference[0].symbol, kernel().symbol);
   ASSERT_EQ(back.plans.size(), 2U);
   ASSERT_EQ(back.plans[0].size(), 2U);
   const backend::cpu::CompiledKernel& got = back.plans[0][1];
@@ -106,8 +109,9 @@ TEST(Protocol, RepliesReadBackWithNumbersThatJsonLacks) {
   reply.measurement.outcome = Outcome::ok;
   reply.measurement.samples_us = {3, 1, 2.5};
   reply.measurement.dropped = 1;
-  reply.canary_us = 17;
-  reply.canary_drifted = true;
+  reply.measurement.reference_us = 17;
+  reply.measurement.slowdown = 1.25;
+  reply.level_us = 0.3;
   reply.series = {{.outcome = Outcome::ok,
                    .baseline_us = {1, 2},
                    .plan_us = {3, 4},
@@ -129,7 +133,9 @@ TEST(Protocol, RepliesReadBackWithNumbersThatJsonLacks) {
   EXPECT_EQ(back.measurement.time.median_us, 2.5);
   EXPECT_EQ(back.measurement.time.count, 3);
   EXPECT_EQ(back.measurement.dropped, 1);
-  EXPECT_TRUE(back.canary_drifted);
+  EXPECT_EQ(back.measurement.reference_us, 17);
+  EXPECT_EQ(back.measurement.slowdown, 1.25);
+  EXPECT_EQ(back.level_us, 0.3);
   ASSERT_EQ(back.series.size(), 1U);
   EXPECT_EQ(back.series[0].plan_us, (std::vector<double>{3, 4}));
   EXPECT_TRUE(back.series[0].stopped_early);

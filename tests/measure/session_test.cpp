@@ -247,6 +247,44 @@ TEST_F(SessionTest, WholePlans) {
   EXPECT_NE(results[0].outcome, Outcome::skipped);
 }
 
+TEST_F(SessionTest, CandidatesAreTimedBesideTheReferenceWhichIsAskedForOnce) {
+  const block::Problem problem = small_problem();
+  SessionOptions options = quick_options();
+  options.threads = 1;
+  Session session(problem, options);
+  const auto kernels =
+      compile(session, {block_kernel(problem, "the_reference"), block_kernel(problem, "thrice", 3),
+                        merge_heads_kernel(problem, "segment")});
+  int asked = 0;
+  session.time_beside([&] {
+    ++asked;
+    return ReferencePlan{{kernels[0]}, 0};
+  });
+  const Measurement same = session.measure_plan({kernels[0]});
+  const Measurement thrice = session.measure_plan({kernels[1]});
+  const Measurement segment = session.measure_segment(kernels[2]);
+  EXPECT_EQ(asked, 1);
+  for (const Measurement* each : {&same, &thrice, &segment}) {
+    expect_timed(*each, options.samples);
+    EXPECT_GT(each->reference_us, 0);
+    EXPECT_EQ(each->reference_us, same.reference_us);
+    EXPECT_GT(each->slowdown, 0);
+  }
+  if (same.outcome == Outcome::ok) EXPECT_NEAR(same.time.median_us / same.reference_us, 1, 0.3);
+  if (thrice.outcome == Outcome::ok) EXPECT_NEAR(thrice.time.median_us / thrice.reference_us, 3, 0.9);
+}
+
+TEST_F(SessionTest, TheReferencesTimeMayBeKnownAndAWrongOneIsRefused) {
+  const block::Problem problem = small_problem();
+  Session session(problem, quick_options());
+  const auto kernels =
+      compile(session, {block_kernel(problem, "known"), block_kernel(problem, "bad", 1, "output[3] = 0;")});
+  session.time_beside([&] { return ReferencePlan{{kernels[0]}, 125}; });
+  EXPECT_EQ(session.measure_plan({kernels[0]}).reference_us, 125);
+  session.time_beside([&] { return ReferencePlan{{kernels[1]}, 0}; });
+  EXPECT_THROW(session.measure_plan({kernels[0]}), base::EnvironmentError);
+}
+
 /// What waits for a worker looks up now and then: a user's interrupt must not wait for a hanging candidate.
 TEST_F(SessionTest, PollEndsTheWaitAndTheSessionGoesOn) {
   struct GiveUp {};

@@ -396,7 +396,7 @@ TEST_F(ContentsTest, ACopyHoldsTheLogOfAKilledWriter) {
 
 TEST_F(ContentsTest, AnOlderSchemaIsReadInACopyAndStaysOlder) {
   { const TuningStore store(file_, {.migrations = migrations().first(1)}); }
-  EXPECT_EQ(TuningStore(file_, {.access = Access::copy}).stats().schema_version, 2);
+  EXPECT_EQ(TuningStore(file_, {.access = Access::copy}).stats().schema_version, 3);
   SQLite::Database raw(file_.string());
   EXPECT_EQ(raw.execAndGet("PRAGMA user_version").getInt(), 1);
 }

@@ -40,7 +40,7 @@ void make_version_1(const std::filesystem::path& file) {
 TEST_F(StoreTest, MigrationFromOneKeepsRunsAndSegments) {
   make_version_1(file_);
   TuningStore store(file_);
-  EXPECT_EQ(store.stats().schema_version, 2);
+  EXPECT_EQ(store.stats().schema_version, 3);
   EXPECT_TRUE(store.check().empty());
   const std::vector<RunRecord> runs = store.runs();
   ASSERT_EQ(runs.size(), 1u);
@@ -56,6 +56,8 @@ TEST_F(StoreTest, MigrationFromOneKeepsRunsAndSegments) {
   EXPECT_EQ(timed[0].measurement.time.median_us, 12.5);
   EXPECT_EQ(timed[0].measurement.samples_us, (std::vector<double>{11.25, 12.5, 12.6}));
   EXPECT_EQ(timed[0].measurement.dropped, 1);
+  EXPECT_EQ(timed[0].measurement.reference_us, 0);  // timed by itself
+  EXPECT_EQ(timed[0].measurement.slowdown, 1);
   EXPECT_EQ(timed[0].attempts, 2);
   EXPECT_EQ(timed[0].abandoned, 1);
   EXPECT_EQ(timed[0].run, 7);

@@ -30,6 +30,37 @@ TEST_F(StoreTest, PlanRoundTripKeepsEveryField) {
   EXPECT_EQ(read->measurement.samples_us, written.measurement.samples_us);
   EXPECT_EQ(read->measurement.dropped, 1);
   EXPECT_EQ(read->measurement.norm_error, 1e-7);
+  EXPECT_EQ(read->measurement.reference_us, written.measurement.reference_us);
+  EXPECT_EQ(read->measurement.slowdown, 1.25);
+}
+
+TEST_F(StoreTest, TheReferencesTimeIsTheFirstUnderTheSameSettings) {
+  TuningStore store = opened();
+  const std::string settings = settings_text(12, 1e-3, "5f0c");
+  const auto known = [&] { return store.reference_time(kProblem, "env-a", "model", settings); };
+  TuningRecord segment = record_of(1, "other settings");
+  segment.created = 100;
+  store.record(segment);
+  EXPECT_FALSE(known());
+  segment = record_of(1, "by itself");
+  segment.key.settings = settings;
+  segment.measurement.reference_us = 0;
+  segment.created = 100;
+  store.record(segment);
+  EXPECT_FALSE(known());
+  segment.key.source_hash = "beside";
+  segment.measurement.reference_us = 3400;
+  segment.created = 300;
+  store.record(segment);
+  EXPECT_EQ(known(), 3400);
+  PlanRecord plan = plan_of(1);
+  plan.settings = settings;
+  plan.measurement.reference_us = 3300;
+  plan.created = 200;
+  store.record_plan(plan);
+  EXPECT_EQ(known(), 3300);
+  EXPECT_FALSE(store.reference_time(kProblem, "env-b", "model", settings));
+  EXPECT_FALSE(store.reference_time(kProblem, "env-a", "cold", settings));
 }
 
 TEST_F(StoreTest, EveryPartOfAPlansKeySeparates) {
@@ -180,6 +211,7 @@ TEST_F(StoreTest, TimeoutUnderShorterLimitsIsTriedAgain) {
 TEST(Settings, AreWordsThatDistinguishWhatWasMeasuredDifferently) {
   EXPECT_EQ(settings_text(12, 1e-3), kDefaultSettings);
   EXPECT_EQ(settings_text(40, 0.25), "samples=40 min_time=0.25");
+  EXPECT_EQ(settings_text(12, 1e-3, "5f0c"), "samples=12 min_time=0.001 reference=5f0c");
 }
 
 TEST_F(StoreTest, ConstraintsRefuseBadPlansFromOutside) {
