@@ -5,6 +5,10 @@
 
 namespace fusetune::cli {
 
+model::CostModel load_model(const std::string& file) {
+  return file == kShippedModel ? model::CostModel::shipped() : model::CostModel::load(file);
+}
+
 void ModelOptions::declare(Options& options) {
   options.unsigned_integer("--seed", options_.seed, "N", "the same seed and data give the same model");
   options.integer("--rounds", options_.rounds, "N", "trees of each of the two boosters", 1, 100'000);

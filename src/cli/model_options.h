@@ -9,6 +9,12 @@ namespace fusetune::cli {
 /// Where train writes and predict reads when nothing else is said.
 inline constexpr const char* kDefaultModel = "cost_model.json";
 
+/// What --cost-model calls the model inside the program.
+inline constexpr const char* kShippedModel = "shipped";
+
+/// The model in `file`, or the one inside the program. Throws as model::CostModel::load().
+model::CostModel load_model(const std::string& file);
+
 class ModelOptions {
  public:
   /// --seed, --rounds, --high-fraction

@@ -125,7 +125,8 @@ int run_predict(Options& options) {
   bool all = false, explained = false;
   masks.declare(options, true);
   options.flag("--all", all, "every plan there is");
-  options.text("--cost-model", file, "FILE", "the model that train wrote");
+  options.text("--cost-model", file, "FILE",
+               "the model that train wrote, or `shipped`: the one inside the program");
   options.flag("--explain", explained, "what drove each prediction");
   output.declare(options);
   problem.declare(options);
@@ -137,7 +138,7 @@ int run_predict(Options& options) {
     throw base::UsageError("--explain prints for people: give --json or --csv a file");
 
   const Asked asked = asked_for(masks, all);
-  const model::CostModel cost_model = model::CostModel::load(file);
+  const model::CostModel cost_model = load_model(file);
   const model::FeatureTable table = features_of(cost_model.info(), problem, asked.plans);
   const std::vector<model::Prediction> predictions = cost_model.predict(table);
   if (output.write(rows(asked, predictions, cost_model.info().unit))) return kDone;

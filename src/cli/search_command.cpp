@@ -15,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/final_comparison.h"
 #include "cli/interrupt.h"
+#include "cli/model_options.h"
 #include "cli/output.h"
 #include "cli/plan_search.h"
 #include "cli/problem_options.h"
@@ -70,8 +71,10 @@ struct SearchArguments {
                     100000);
     options.number("--epsilon", epsilon, "SHARE",
                    "the certificate is closed where no plan can be faster by more than this share");
-    options.text("--cost-model", cost_model, "FILE",
-                 "begin with this model of whole plans; default: none, the search fits its own");
+    options.text(
+        "--cost-model", cost_model, "FILE",
+        "begin with this model of whole plans (`shipped`: the one inside the program); default: none, "
+        "the search fits its own");
     options.text("--db", database, "FILE", "where measurements are kept");
     options.flag("--resume", resume, "go on from what the database has (the default)");
     options.flag("--fresh", fresh, "measure everything again");
@@ -324,8 +327,7 @@ int run_search(Options& options) {
   if (!arguments.cost_model.empty() && !uses_model)
     throw base::UsageError("--cost-model: strategy " + arguments.strategy + " uses no model; `mask` does");
   std::optional<model::CostModel> initial_model;
-  if (uses_model && !arguments.cost_model.empty())
-    initial_model = model::CostModel::load(arguments.cost_model);
+  if (uses_model && !arguments.cost_model.empty()) initial_model = load_model(arguments.cost_model);
 
   const block::Problem problem = arguments.problem.problem();
   const measure::SessionOptions session_options = arguments.session.session(arguments.problem);

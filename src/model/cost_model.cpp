@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "model/model_file.h"
+#include "model/shipped.h"
 
 namespace fusetune::model {
 namespace {
@@ -77,7 +78,15 @@ Trained CostModel::train(const TrainingSet& set, const TrainOptions& options) {
 }
 
 CostModel CostModel::load(const std::filesystem::path& path) {
-  ModelFile file = read_model_file(path);
+  return from_file(path, read_model_file(path));
+}
+
+CostModel CostModel::shipped() {
+  const std::filesystem::path name = "the model that comes with fusetune";
+  return from_file(name, parse_model_file(name, shipped_model(), shipped_sidecar()));
+}
+
+CostModel CostModel::from_file(const std::filesystem::path& path, ModelFile file) {
   const int threads = file.info.options.threads;
   try {
     return {std::move(file.info), Booster::from_json(file.regressor, threads),

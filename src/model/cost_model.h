@@ -56,6 +56,7 @@ struct Explanation {
 };
 
 struct Trained;
+struct ModelFile;
 
 class CostModel {
  public:
@@ -67,6 +68,8 @@ class CostModel {
   /// Throws BadModelFile (model_file.h) naming the file and why, and base::EnvironmentError where it cannot
   /// be read.
   static CostModel load(const std::filesystem::path& path);
+  /// The one inside the program, models/plans.json: schema plan, fitted to data/recorded.
+  static CostModel shipped();
   /// Writes the model and its sidecar, each whole or not at all. Throws base::EnvironmentError.
   void save(const std::filesystem::path& path) const;
 
@@ -85,6 +88,7 @@ class CostModel {
 
  private:
   CostModel(ModelInfo info, Booster regressor, Booster classifier);
+  static CostModel from_file(const std::filesystem::path& path, ModelFile file);
   Matrix checked_matrix(const FeatureTable& table) const;
 
   ModelInfo info_;

@@ -246,13 +246,7 @@ void check_features(const fs::path& path, const Json& sidecar, Schema schema) {
                              known.size(), why));
 }
 
-ModelInfo read_sidecar(const fs::path& path, const std::string& model_hash) {
-  std::string text;
-  try {
-    text = base::read_file(path);
-  } catch (const base::EnvironmentError& error) {
-    refuse(path, fmt::format("a model needs its sidecar, and {}", error.what()));
-  }
+ModelInfo parse_sidecar(const fs::path& path, std::string_view text, const std::string& model_hash) {
   const Json sidecar = parse(path, text);
   try {
     ModelInfo info = from_json(sidecar);
@@ -267,6 +261,14 @@ ModelInfo read_sidecar(const fs::path& path, const std::string& model_hash) {
     refuse(path, fmt::format("it is incomplete: {}", error.what()));
   } catch (const base::UsageError& error) {
     refuse(path, error.what());
+  }
+}
+
+std::string read_sidecar(const fs::path& path) {
+  try {
+    return base::read_file(path);
+  } catch (const base::EnvironmentError& error) {
+    refuse(path, fmt::format("a model needs its sidecar, and {}", error.what()));
   }
 }
 
@@ -287,10 +289,14 @@ void write_model_file(const fs::path& path, const ModelFile& file) {
 }
 
 ModelFile read_model_file(const fs::path& path) {
-  const std::string text = base::read_file(path);
-  const Json document = parse(path, text);
+  const std::string model = base::read_file(path);
+  return parse_model_file(path, model, read_sidecar(sidecar_of(path)));
+}
+
+ModelFile parse_model_file(const fs::path& path, std::string_view model, std::string_view sidecar) {
+  const Json document = parse(path, model);
   ModelFile file;
-  file.info = read_sidecar(sidecar_of(path), base::hash_hex(text));
+  file.info = parse_sidecar(sidecar_of(path), sidecar, base::hash_hex(model));
   const std::size_t columns = features(file.info.schema).size();
   file.regressor = checked_booster(path, document, "regressor", "reg:squarederror", columns);
   file.classifier = checked_booster(path, document, "classifier", "binary:logistic", columns);

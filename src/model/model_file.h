@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "base/error.h"
 #include "model/cost_model.h"
@@ -35,5 +36,8 @@ void write_model_file(const std::filesystem::path& path, const ModelFile& file);
 
 /// Throws BadModelFile, and base::EnvironmentError where either file cannot be read.
 ModelFile read_model_file(const std::filesystem::path& path);
+/// The same of the files' content; `path` is what errors name.
+ModelFile parse_model_file(const std::filesystem::path& path, std::string_view model,
+                           std::string_view sidecar);
 
 }  // namespace fusetune::model
