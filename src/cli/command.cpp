@@ -51,13 +51,14 @@ constexpr std::array kCommands = {
             "  fusetune evaluate --data train_data_xgboost.txt\n  fusetune evaluate --db fusetune.db "
             "--strategies --trials 16,32,64",
             run_evaluate},
-    Command{"db", "looks at, moves and removes recorded measurements",
+    Command{"db", "looks at, compares, moves and removes recorded measurements",
             "  fusetune db stats\n"
             "  fusetune db export --csv --table plans\n"
             "  fusetune db export --jsonl=records.jsonl --environment 3fa9\n"
             "  fusetune db import records.jsonl --db other.db\n"
             "  fusetune db merge other.db\n"
-            "  fusetune db prune --older-than 90 --outcome failed --dry-run",
+            "  fusetune db prune --older-than 90 --outcome failed --dry-run\n"
+            "  fusetune db diff before.db after.db --table segments",
             run_db},
     Command{"devices", "lists what kernels can run on", "  fusetune devices --json", run_devices},
     Command{"doctor", "says what is here, what is missing and how to get it", "  fusetune doctor",

@@ -17,6 +17,7 @@ struct DbArguments {
   std::string format;                // --format: "notes" or empty
   std::string table;                 // --table; empty: all
   store::Selection rows;             // --problem, --environment, --cache
+  std::string with_environment;      // of the second database; empty: as of the first
   int older_than_days = -1;          // below 0: not given
   std::string outcome;
   int protocol_before = 0;
@@ -27,5 +28,6 @@ int db_export(const DbArguments& arguments);  // db_export.cpp
 int db_import(const DbArguments& arguments);  // db_changes.cpp
 int db_merge(const DbArguments& arguments);
 int db_prune(const DbArguments& arguments);
+int db_diff(const DbArguments& arguments);  // db_diff.cpp
 
 }  // namespace fusetune::cli

@@ -1,4 +1,4 @@
-// db: looks at recorded measurements; export, import, merge and prune are in files of their own.
+// db: looks at recorded measurements; export, import, merge, prune and diff are in files of their own.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ struct Action {
 };
 
 std::span<const Action> actions() {
-  static const std::array<Action, 6> kActions = {{
+  static const std::array<Action, 7> kActions = {{
       {"stats", stats, false, {"--json", "--csv"}},
       {"check", check_file, false, {"--json", "--csv"}},
       {"export",
@@ -71,6 +71,10 @@ std::span<const Action> actions() {
        false,
        {"--json", "--csv", "--problem", "--environment", "--cache", "--older-than", "--outcome",
         "--protocol-before", "--dry-run"}},
+      {"diff",
+       db_diff,
+       true,
+       {"--json", "--csv", "--table", "--problem", "--environment", "--with-environment", "--cache"}},
   }};
   return kActions;
 }
@@ -83,13 +87,14 @@ const Action& find_action(const std::string& word) {
     names.push_back(action.name);
     list += (list.empty() ? "" : ", ") + std::string(action.name);
   }
-  if (word == "diff") throw base::UsageError("db diff: a later version brings it; this one has " + list);
   const std::string near = base::nearest(word, names);
   throw base::UsageError("db " + word + ": expected one of " + list +
                          (near.empty() ? "" : "; did you mean `" + near + "`?"));
 }
 
 void refuse_what_means_nothing(const Action& action, const Options& options, const DbArguments& arguments) {
+  if (action.run == db_diff && options.given("--db"))
+    throw base::UsageError("db diff: names its two databases after the word; --db means nothing to it");
   if (!action.takes_files && !arguments.files.empty())
     throw base::UsageError(fmt::format("db {}: takes no file; --db names the database, not `{}`", action.name,
                                        arguments.files.front()));
@@ -110,8 +115,9 @@ int run_db(Options& options) {
   DbArguments arguments;
   options.positional("ACTION", action_name,
                      "stats: what is recorded; check: whether the file is sound; export, import: rows to and "
-                     "from files; merge: rows of other databases; prune: removes rows");
-  options.positionals("FILE", arguments.files, "for import and merge", false);
+                     "from files; merge: rows of other databases; prune: removes rows; diff: times of two "
+                     "databases side by side");
+  options.positionals("FILE", arguments.files, "for import, merge and diff (two)", false);
   options.text("--db", arguments.file, "FILE", "the database");
   arguments.output.declare(options);
   options.output("--jsonl", arguments.json_lines,
@@ -119,15 +125,17 @@ int run_db(Options& options) {
   options.choice("--format", arguments.format, {"notes"},
                  "export whole plans as the research notes keep them: bits and milliseconds");
   options.choice("--table", arguments.table, {"segments", "plans", "runs", "comparisons"},
-                 "export only these rows");
+                 "export or compare only these rows");
   options.text("--problem", arguments.rows.problem, "KEY",
-               "export or prune only this problem; import masks and times as this one's");
+               "export, prune or compare only this problem; import masks and times as this one's");
   options.text(
       "--environment", arguments.rows.environment, "FINGERPRINT",
-      "export or prune only environments whose fingerprint begins so; import: a name for where masks and "
-      "times come from");
+      "export, prune or compare only environments whose fingerprint begins so; import: a name for where "
+      "masks and times come from");
+  options.text("--with-environment", arguments.with_environment, "FINGERPRINT",
+               "compare with this environment of the second database; default: that of --environment");
   options.choice("--cache", arguments.rows.cache_mode, {"model", "warm", "cold"},
-                 "export or prune only measurements of this cache mode; import as such");
+                 "export, prune or compare only measurements of this cache mode; import as such");
   options.integer("--older-than", arguments.older_than_days, "DAYS", "prune what was made before", 0,
                   100'000);
   options.text("--outcome", arguments.outcome, "OUTCOME",

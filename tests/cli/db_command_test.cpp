@@ -212,6 +212,122 @@ TEST_F(DbCommand, PruneSaysFirstThenRemoves) {
   EXPECT_EQ(db({"prune", "--protocol-before", "0"}).exit_code, 2);
 }
 
+/// A database of the segments and plans given, all of one environment.
+void make(const std::string& file, const std::string& environment,
+          const std::vector<store::TuningRecord>& segments, const std::vector<store::PlanRecord>& plans) {
+  store::TuningStore store(file);
+  store.begin_run("p 1", {environment, {}}, "{}");
+  for (store::TuningRecord segment : segments) {
+    segment.key.environment = environment;
+    store.record(segment);
+  }
+  for (store::PlanRecord record : plans) {
+    record.environment = environment;
+    store.record_plan(record);
+  }
+}
+
+store::TuningRecord segment(int variant, const std::string& source, double us, double mad_us = 0.01) {
+  store::TuningRecord record;
+  record.key.problem = "p 1";
+  record.key.variant = variant;
+  record.key.source_hash = source;
+  record.key.layouts = "l";
+  record.key.cache_mode = "model";
+  record.schedule = "tile=6x16";
+  record.measurement.outcome = measure::Outcome::ok;
+  record.measurement.time = {us, mad_us, us, 12};
+  return record;
+}
+
+store::TuningRecord crashed(store::TuningRecord record) {
+  record.measurement = {};
+  record.measurement.outcome = measure::Outcome::crashed;
+  return record;
+}
+
+TEST_F(DbCommand, DiffOfTwoMachines) {
+  make(at("a.db"), "aa11",
+       {segment(0, "s0", 100), segment(1, "s1", 100), segment(2, "s2", 100, 20), segment(3, "s3", 100),
+        segment(4, "s4", 100), segment(5, "s5", 100)},
+       {plan(0, 100)});
+  make(at("b.db"), "bb22",
+       {segment(0, "s0", 50), segment(1, "s1", 100.4), segment(2, "s2", 110, 20), segment(3, "new", 102),
+        crashed(segment(4, "s4", 0)), segment(6, "s6", 100)},
+       {plan(1, 100)});
+  const std::string before = base::read_file(at("a.db"));
+  const Outcome run = db({"diff", "a.db", "b.db", "--table", "segments", "--csv"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(base::read_file(at("a.db")), before);
+  const nlohmann::json rows = nlohmann::json::parse(
+      db({"diff", "a.db", "b.db", "--table", "segments", "--json"}).out, nullptr, false);
+  ASSERT_EQ(rows.size(), 7u);
+  // What has no ratio first, then by |log ratio|: 1/2, 1.1, 1.02, 1.004; then those of one side.
+  std::vector<std::string> verdicts, alike;
+  for (const nlohmann::json& row : rows) {
+    verdicts.push_back(row["verdict"]);
+    alike.push_back(row["alike"].is_null() ? "" : row["alike"]);
+  }
+  EXPECT_THAT(verdicts,
+              testing::ElementsAre("changed", "faster", "same", "slower", "same", "only in A", "only in B"))
+      << "1.1 is within its noise, 1.004 within half a percent";
+  EXPECT_THAT(alike, testing::ElementsAre("kernels", "kernels", "kernels", "schedules", "kernels", "", ""));
+  EXPECT_EQ(rows[1]["ratio"], 0.5);
+  EXPECT_EQ(rows[1]["environment_a"], "aa11");
+  EXPECT_EQ(rows[1]["environment_b"], "bb22");
+  EXPECT_EQ(rows[0]["outcome_b"], "crashed");
+  EXPECT_TRUE(rows[0]["ratio"].is_null());
+  const Outcome text = db({"diff", "a.db", "b.db"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_EQ(text.err, "");
+  EXPECT_THAT(text.out,
+              HasSubstr("segments: 5 in both, 1 only in A, 1 only in B; 1 changed outcome\n  time B/A: "
+                        "median 1.0120 of 4; 1 faster, 1 slower by more than 0.5 % and noise\n"));
+  EXPECT_THAT(text.out, HasSubstr("plans: 0 in both, 1 only in A, 1 only in B\n"));
+  EXPECT_THAT(text.out, HasSubstr("environment B: bb22\n"));
+}
+
+TEST_F(DbCommand, DiffOfEnvironments) {
+  make(at("a.db"), "aa11", {segment(0, "s0", 100)}, {});
+  make(at("a.db"), "bb22", {segment(0, "s0", 200)}, {});
+  const Outcome same = db({"diff", "a.db", "a.db", "--table", "segments", "--csv"});
+  EXPECT_EQ(same.err, "");
+  EXPECT_EQ(std::count(same.out.begin(), same.out.end(), '\n'), 3);
+  EXPECT_THAT(same.out, testing::Not(HasSubstr("only in")));
+  const Outcome two = db({"diff", "a.db", "a.db", "--environment", "aa", "--with-environment", "bb"});
+  EXPECT_EQ(two.exit_code, 0) << two.err;
+  EXPECT_THAT(two.out, HasSubstr("median 2.0000 of 1; 0 faster, 1 slower"));
+  make(at("c.db"), "cc33", {segment(0, "s0", 100)}, {});
+  const Outcome other = db({"diff", "a.db", "c.db"});
+  EXPECT_EQ(other.exit_code, 0);
+  EXPECT_THAT(other.out, HasSubstr("segments: 0 in both, 2 only in A, 1 only in B"));
+  EXPECT_THAT(other.err, HasSubstr("aa11 bb22 in A, cc33 in B"));
+}
+
+TEST_F(DbCommand, DiffSaysWhyNothingIsInBoth) {
+  store::TuningRecord newer = segment(0, "s0", 100);
+  newer.key.protocol = 2;
+  make(at("a.db"), "aa11", {segment(0, "s0", 100)}, {plan(0, 1)});
+  make(at("b.db"), "aa11", {newer}, {plan(0, 1)});
+  const Outcome run = db({"diff", "a.db", "b.db"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_THAT(run.err, HasSubstr("no segments in common: protocol: 1 in A, 2 in B"));
+  EXPECT_THAT(run.out, HasSubstr("plans: 1 in both"));
+  EXPECT_EQ(db({"diff", "a.db", "none.db"}).exit_code, 3);
+}
+
+// Searches choose schedules anew: a plan's newest time on each side says how the plan fares.
+TEST_F(DbCommand, DiffOfPlansWithOtherSchedules) {
+  store::PlanRecord other = plan(0, 2469);
+  other.sources_hash = "other";
+  other.schedules = {"tile=4x32"};
+  make(at("a.db"), "aa11", {}, {plan(0, 1234.5), plan(1, 5)});
+  make(at("b.db"), "aa11", {}, {other, plan(1, 5)});
+  const Outcome run = db({"diff", "a.db", "b.db", "--table", "plans", "--csv"});
+  EXPECT_THAT(run.out, HasSubstr("mask 0,plan,ok,ok,1234.5,2469,2,"));
+  EXPECT_THAT(run.out, HasSubstr("mask 1,kernels,ok,ok,5,5,1,"));
+}
+
 TEST_F(DbCommand, OptionsOfOtherActionsAreRefusedByName) {
   fill("fusetune.db");
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
@@ -223,7 +339,12 @@ TEST_F(DbCommand, OptionsOfOtherActionsAreRefusedByName) {
       {{"export", "--table", "comparisons"}, "leave --table out"},
       {{"export", "--format", "notes", "--table", "runs"}, "--format notes"},
       {{"exprot"}, "did you mean `export`?"},
-      {{"diff"}, "a later version"},
+      {{"diff"}, "name two databases"},
+      {{"diff", "fusetune.db"}, "name two databases"},
+      {{"diff", "fusetune.db", "fusetune.db", "--csv"}, "--table"},
+      {{"diff", "fusetune.db", "fusetune.db", "--table", "runs"}, "not --table runs"},
+      {{"diff", "a.db", "b.db", "--db", "c.db"}, "--db means nothing"},
+      {{"stats", "--with-environment", "a"}, "--with-environment means nothing to db stats"},
   };
   for (const auto& [words, says] : cases) {
     const Outcome run = db(words);
