@@ -73,7 +73,7 @@ int run_bench(Options& options) {
   const measure::SessionOptions session_options = session_arguments.session(problem_options);
   catch_interrupts();
   measure::Session session(problem, session_options);
-  const ScheduleTable schedules = schedule.table(session, session_options.cache);
+  const ScheduleTable schedules = schedule.table(session, session_options);
   const PlanCompiler compiler(session, plans, schedules);
   stop_if_interrupted();
 

@@ -63,9 +63,11 @@ struct Choice {
   std::optional<RecordedBest> best;
 };
 
-Choice choose(const ExportArguments& arguments, const measure::Session& session, measure::CacheMode cache) {
+Choice choose(const ExportArguments& arguments, const measure::Session& session,
+              const measure::SessionOptions& session_options) {
   if (!arguments.best())
-    return {plan::parse_mask(arguments.what), arguments.schedule.table(session, cache), std::nullopt};
+    return {plan::parse_mask(arguments.what), arguments.schedule.table(session, session_options),
+            std::nullopt};
   RecordedBest best = find_recorded_best(arguments.schedule.database(), session);
   const plan::FusionMask mask = best.plan.canonical_mask();
   ScheduleTable schedules = best.schedules;
@@ -136,7 +138,7 @@ int run_export(Options& options) {
 
   catch_interrupts();
   measure::Session session(problem, session_options);
-  const Choice choice = choose(arguments, session, session_options.cache);
+  const Choice choice = choose(arguments, session, session_options);
   const plan::FusionPlan plan = plan::FusionPlan::from_mask(choice.mask);
   const measure::PlanKernels kernels = PlanCompiler(session, {&plan, 1}, choice.schedules).kernels(plan);
   stop_if_interrupted();

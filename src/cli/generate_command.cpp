@@ -183,7 +183,7 @@ int run_generate(Options& options) {
   const backend::cpu::CpuInfo cpu = backend::cpu::probe_cpu();
   const lower::CpuTarget target = target_of(cpu, arguments);
   const std::string where = arguments.schedule.wants_records() ? fingerprint(cpu, target, arguments.cxx) : "";
-  const ScheduleTable schedules = arguments.schedule.table(problem, target, where, measure::CacheMode::model);
+  const ScheduleTable schedules = arguments.schedule.table(problem, target, where);
 
   std::vector<codegen::KernelSource> kernels;
   for (const plan::SegmentVariant& variant : variants)

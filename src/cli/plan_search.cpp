@@ -41,7 +41,7 @@ VariantSchedules choose_schedules(const measure::Session& session, const store::
   for (int variant = 0; variant < plan::kVariantCount; ++variant) {
     std::optional<lower::Schedule>& chosen = schedules[static_cast<std::size_t>(variant)];
     const auto recorded = store.best_schedule(session.problem().key(), session.environment().fingerprint,
-                                              settings.cache_mode, variant);
+                                              {settings.cache_mode, settings.data, settings.timing}, variant);
     if (recorded) {
       chosen = lower::Schedule::parse(*recorded);
     } else if (const auto all = space.schedules(variant, search::tuned_tile(tuned, variant)); !all.empty()) {

@@ -55,9 +55,7 @@ void read_result(const nlohmann::json& best, RecordedBest& found) {
 
 RecordedBest find_recorded_best(const std::string& database, const measure::Session& session) {
   if (!std::filesystem::exists(database)) fail(database, "there is nothing: no such file");
-  store::StoreOptions existing;
-  existing.access = store::Access::existing;
-  const store::TuningStore store(database, existing);
+  const store::TuningStore store(database, {.access = store::Access::look});
   const store::RunRecord run = newest_run(store, database, session);
   RecordedBest found{
       .schedules = ScheduleTable(session.problem(), session.target()), .cache_mode = {}, .sources_hash = {}};

@@ -113,7 +113,7 @@ int run_run(Options& options) {
   const measure::SessionOptions session_options = session_arguments.session(problem_options);
   catch_interrupts();
   measure::Session session(problem, session_options);
-  const ScheduleTable schedules = schedule.table(session, session_options.cache);
+  const ScheduleTable schedules = schedule.table(session, session_options);
   const measure::PlanKernels kernels = PlanCompiler(session, {&plan, 1}, schedules).kernels(plan);
   stop_if_interrupted();
   base::note(fmt::format("{}   {}   {}   {}", plan.to_string(), describe(problem),

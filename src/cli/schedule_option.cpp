@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/segment_argument.h"
+#include "cli/session_options.h"
 #include "store/tuning_store.h"
 
 namespace fusetune::cli {
@@ -59,21 +60,34 @@ bool ScheduleOption::wants_records() const {
   return schedule_ == "best" && (options_->given("--db") || std::filesystem::exists(database_));
 }
 
-ScheduleTable ScheduleOption::table(const measure::Session& session, measure::CacheMode cache) const {
-  return table(session.problem(), session.target(), session.environment().fingerprint, cache);
+ScheduleTable ScheduleOption::table(const measure::Session& session,
+                                    const measure::SessionOptions& options) const {
+  store::MeasuredLike like{std::string(measure::name(options.cache))};
+  if (wants_records()) {
+    like.data = data_identity(options);
+    like.settings = store::settings_text(options.samples, options.min_sample_seconds);
+  }
+  return table(session.problem(), session.target(), session.environment().fingerprint, like);
+}
+
+ScheduleTable ScheduleOption::table(const measure::Session& session) const {
+  return table(session.problem(), session.target(), session.environment().fingerprint);
 }
 
 ScheduleTable ScheduleOption::table(const block::Problem& problem, const lower::CpuTarget& target,
-                                    const std::string& fingerprint, measure::CacheMode cache) const {
+                                    const std::string& fingerprint) const {
+  return table(problem, target, fingerprint,
+               store::MeasuredLike{std::string(measure::name(measure::CacheMode::model))});
+}
+
+ScheduleTable ScheduleOption::table(const block::Problem& problem, const lower::CpuTarget& target,
+                                    const std::string& fingerprint, const store::MeasuredLike& like) const {
   ScheduleTable table(problem, target);
   if (schedule_ != "best" && schedule_ != "default") read_file(schedule_, table);
   if (!wants_records()) return table;
-  store::StoreOptions existing;
-  existing.access = store::Access::existing;
-  const store::TuningStore store(database_, existing);
+  const store::TuningStore store(database_, {.access = store::Access::look});
   for (int i = 0; i < plan::kVariantCount; ++i) {
-    const auto schedule =
-        store.best_schedule(problem.key(), fingerprint, std::string(measure::name(cache)), i);
+    const auto schedule = store.best_schedule(problem.key(), fingerprint, like, i);
     if (schedule) table.set(plan::all_variants()[i], lower::Schedule::parse(*schedule));
   }
   return table;

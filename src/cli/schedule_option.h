@@ -7,6 +7,7 @@
 #include "cli/options.h"
 #include "lower/schedule.h"
 #include "measure/session.h"
+#include "store/records.h"
 
 namespace fusetune::cli {
 
@@ -33,18 +34,24 @@ class ScheduleTable {
 class ScheduleOption {
  public:
   void declare(Options& options);
-  /// "best": the fastest recorded schedule of this problem and environment from --db, where there is one.
-  /// Throws base::UsageError for a bad schedule file, naming file:line.
-  ScheduleTable table(const measure::Session& session, measure::CacheMode cache) const;
-  /// The same without a session; `fingerprint` of the environment is used where wants_records().
+  /// "best": the fastest recorded schedule of this problem and environment from --db, where there is one, of
+  /// measurements like those that `options` would make, if possible; see TuningStore::best_schedule(). Throws
+  /// base::UsageError for a bad schedule file, naming file:line.
+  ScheduleTable table(const measure::Session& session, const measure::SessionOptions& options) const;
+  /// For what is not timed, with or without a session: the cache mode `model`. `fingerprint` of the
+  /// environment is used where wants_records().
+  ScheduleTable table(const measure::Session& session) const;
   ScheduleTable table(const block::Problem& problem, const lower::CpuTarget& target,
-                      const std::string& fingerprint, measure::CacheMode cache) const;
+                      const std::string& fingerprint) const;
   /// True when recorded schedules are asked for and there is a database to look in.
   bool wants_records() const;
   const std::string& database() const { return database_; }
   std::string command_line() const;
 
  private:
+  ScheduleTable table(const block::Problem& problem, const lower::CpuTarget& target,
+                      const std::string& fingerprint, const store::MeasuredLike& like) const;
+
   const Options* options_ = nullptr;
   std::string schedule_ = "best";
   std::string database_ = "fusetune.db";

@@ -9,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -105,17 +104,6 @@ void check_strategy(const std::string& name) {
   throw base::UsageError(fmt::format("--strategy {}: no such strategy{}; there are {}", name,
                                      near.empty() ? "" : "; did you mean `" + near + "`?",
                                      fmt::join(names, ", ")));
-}
-
-/// Distinguishes generated data from the user's files; a file that changed is other data.
-std::string data_identity(const measure::SessionOptions& session) {
-  if (session.weights.empty() && session.input.empty()) return "generated";
-  base::Hasher hasher;
-  for (const std::filesystem::path& file : {session.weights, session.input}) {
-    hasher.add(file.empty() ? std::string() : base::read_file(file));
-  }
-  hasher.add(static_cast<std::uint64_t>(session.layer));
-  return "files-" + hasher.hex();
 }
 
 /// A search from its open database to its last word.

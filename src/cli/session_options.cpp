@@ -6,6 +6,8 @@
 
 #include "backend/backend.h"
 #include "base/error.h"
+#include "base/file.h"
+#include "base/hash.h"
 #include "cli/interrupt.h"
 #include "codegen/kernel_source.h"
 
@@ -83,6 +85,16 @@ bool SessionArguments::emulated() const {
 }
 
 std::string SessionArguments::command_line() const { return options_->command_line(kNames); }
+
+std::string data_identity(const measure::SessionOptions& session) {
+  if (session.weights.empty() && session.input.empty()) return "generated";
+  base::Hasher hasher;
+  for (const std::filesystem::path& file : {session.weights, session.input}) {
+    hasher.add(file.empty() ? std::string() : base::read_file(file));
+  }
+  hasher.add(static_cast<std::uint64_t>(session.layer));
+  return "files-" + hasher.hex();
+}
 
 std::string describe(const measure::Environment& environment) {
   return fmt::format("cpu {}, {} threads, {}", field(environment, "isa"), field(environment, "threads"),

@@ -34,6 +34,10 @@ class SessionArguments {
   double min_time_ms_ = 1, compile_timeout_ = 120, run_timeout_ = 60;
 };
 
+/// What a measurement's data are known by: "generated", or a hash of the user's files; a file that changed is
+/// other data.
+std::string data_identity(const measure::SessionOptions& session);
+
 /// Throws base::UsageError for an unknown backend, and with the reason for one that cannot time kernels.
 void check_backend(const std::string& backend);
 

@@ -52,7 +52,7 @@ class Verifier {
   Verifier(const VerifyArguments& arguments, measure::Session& session)
       : arguments_(arguments),
         session_(session),
-        schedules_(arguments.schedule.table(session, measure::CacheMode::model)),
+        schedules_(arguments.schedule.table(session)),
         findings_(arguments.output.to_stdout()) {}
 
   int run(const std::vector<plan::FusionMask>& masks, const std::vector<plan::SegmentVariant>& variants) {

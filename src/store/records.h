@@ -63,6 +63,13 @@ struct SegmentKey {
   bool operator==(const SegmentKey&) const = default;
 };
 
+/// What a caller knows of measurements it wants to resemble; an empty word: nothing.
+struct MeasuredLike {
+  std::string cache_mode;     // always known
+  std::string data = {};      // as of SegmentKey
+  std::string settings = {};  // settings_text()
+};
+
 /// A segment variant with its schedule, and what became of it.
 struct TuningRecord : Trial {
   SegmentKey key;

@@ -127,19 +127,22 @@ std::vector<TuningRecord> TuningStore::records(const std::string& problem, const
 
 std::optional<std::string> TuningStore::best_schedule(const std::string& problem,
                                                       const std::string& environment,
-                                                      const std::string& cache_mode, int variant) const {
+                                                      const MeasuredLike& like, int variant) const {
   std::optional<std::string> schedule;
   impl_->connection.reading("looking up the best schedule", [&](SQLite::Database& database) {
     SQLite::Statement statement(
         database,
         "SELECT s.schedule FROM segment_measurement s JOIN problem p ON p.id = s.problem"
-        " JOIN environment e ON e.id = s.environment WHERE p.key = ? AND e.fingerprint = ?"
-        " AND s.cache_mode = ? AND s.variant = ? AND s.outcome = 'ok'"
-        " ORDER BY s.protocol DESC, s.median_us, s.schedule LIMIT 1");
-    statement.bind(1, problem);
-    statement.bind(2, environment);
-    statement.bind(3, cache_mode);
-    statement.bind(4, variant);
+        " JOIN environment e ON e.id = s.environment WHERE p.key = :problem AND e.fingerprint = :environment"
+        " AND s.cache_mode = :cache_mode AND s.variant = :variant AND s.outcome = 'ok'"
+        " ORDER BY s.data = :data DESC, s.settings = :settings DESC, s.protocol DESC, s.median_us, s.schedule"
+        " LIMIT 1");
+    statement.bind(":problem", problem);
+    statement.bind(":environment", environment);
+    statement.bind(":cache_mode", like.cache_mode);
+    statement.bind(":variant", variant);
+    statement.bind(":data", like.data);
+    statement.bind(":settings", like.settings);
     if (statement.executeStep()) schedule = statement.getColumn(0).getString();
   });
   return schedule;

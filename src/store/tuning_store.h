@@ -110,9 +110,11 @@ class TuningStore {
   /// first.
   std::vector<TuningRecord> records(const std::string& problem, const std::string& environment,
                                     const std::string& cache_mode) const;
-  /// Schedule text of the fastest `ok` measurement of a variant, of the newest protocol there is.
+  /// Schedule text of a variant's fastest `ok` measurement in this cache mode. Times made in different ways
+  /// are not compared: rows of the same data are taken where there are any, of these the ones of the same
+  /// settings, of these the ones of the newest protocol.
   std::optional<std::string> best_schedule(const std::string& problem, const std::string& environment,
-                                           const std::string& cache_mode, int variant) const;
+                                           const MeasuredLike& like, int variant) const;
 
   /// What the reference plan took when candidates were first timed beside it under these settings; nullopt:
   /// none was.

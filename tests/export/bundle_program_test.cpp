@@ -1,6 +1,7 @@
 // Bundles as their users meet them: built elsewhere, called from C, C++ and Python, refused, replaced.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include "block/data.h"
 #include "cli/program.h"
 #include "export/sha256.h"
+#include "plan/fusion_plan.h"
 #include "store/tuning_store.h"
 
 namespace fusetune::cli_test {
@@ -289,6 +291,37 @@ TEST_F(Bundle, BestIsTheNewestFinishedSearchsPlan) {
   const Outcome elsewhere = run("\"$FUSETUNE\" export best" + kBlock + kMask +
                                 " --isa generic --no-archive --db best.db --out generic");
   EXPECT_EQ(elsewhere.exit_code, 2);
+}
+
+// Here, because a bundle says what this machine's measurements are known by.
+TEST_F(Bundle, RecordedSchedulesAreReadFromAFileThatMayNotBeWritten) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs a user whose rights it can give up";
+  const nlohmann::json made = manifest("b");
+  const std::string variant = made["kernels"][0]["segment"];
+  {
+    store::TuningStore store(at("recorded.db"));
+    store.begin_run(made["problem"]["key"], {made["environment"]["fingerprint"], {}}, "{}");
+    store::TuningRecord record;
+    record.key = {
+        .problem = made["problem"]["key"],
+        .environment = made["environment"]["fingerprint"],
+        .variant = plan::variant_index(plan::FusionPlan::from_mask({made["plan"]["mask"]}).variants()[0]),
+        .source_hash = made["kernels"][0]["source_hash"],
+        .layouts = "",
+        .cache_mode = "model"};
+    record.schedule = made["kernels"][0]["schedule"];
+    record.measurement.outcome = measure::Outcome::ok;
+    record.measurement.time = {1, 0, 1, 12};
+    store.record(record);
+  }
+  const Outcome read =
+      run("chmod 555 . && setpriv --reuid=65534 --regid=65534 --clear-groups true || exit 77\n"
+          "setpriv --reuid=65534 --regid=65534 --clear-groups \"$FUSETUNE\" generate " +
+          plan_ + kBlock + kMask + " --db recorded.db; code=$?; chmod 755 .; exit $code");
+  if (read.exit_code == 77) GTEST_SKIP() << "cannot run as another user";
+  EXPECT_EQ(read.exit_code, 0) << read.err;
+  EXPECT_THAT(read.err, HasSubstr("looking at a copy"));
+  EXPECT_THAT(read.err, HasSubstr("1 recorded")) << variant;
 }
 
 TEST(Export, RefusesByNameBeforeAnyWork) {

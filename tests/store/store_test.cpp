@@ -71,7 +71,7 @@ TEST_F(StoreTest, FailuresKeepTheirMessageAndHaveNoTime) {
   EXPECT_EQ(read->measurement.outcome, measure::Outcome::crashed);
   EXPECT_EQ(read->measurement.message, "signal 11 (SIGSEGV)");
   EXPECT_EQ(read->measurement.time.median_us, 0);
-  EXPECT_FALSE(store.best_schedule(kProblem, "env-a", "model", 3));
+  EXPECT_FALSE(store.best_schedule(kProblem, "env-a", {"model"}, 3));
 }
 
 // Times <= 0, NaN or inf never stored as ok.
@@ -139,14 +139,46 @@ TEST_F(StoreTest, BestScheduleIsTheFastestOkOfTheNewestProtocol) {
   store.record(record_of(7, "slow", 20));
   store.record(record_of(7, "fast", 10));
   store.record(failed(record_of(7, "wrong", 1), measure::Outcome::wrong_result, "differs"));
-  EXPECT_EQ(store.best_schedule(kProblem, "env-a", "model", 7), record_of(7, "fast").schedule);
+  EXPECT_EQ(store.best_schedule(kProblem, "env-a", {"model"}, 7), record_of(7, "fast").schedule);
   TuningRecord newer = record_of(7, "new", 30);
   newer.key.protocol = 2;
   store.record(newer);
-  EXPECT_EQ(store.best_schedule(kProblem, "env-a", "model", 7), newer.schedule);
-  EXPECT_FALSE(store.best_schedule(kProblem, "env-b", "model", 7));
-  EXPECT_FALSE(store.best_schedule(kProblem, "env-a", "cold", 7));
-  EXPECT_FALSE(store.best_schedule(kProblem, "env-a", "model", 8));
+  EXPECT_EQ(store.best_schedule(kProblem, "env-a", {"model"}, 7), newer.schedule);
+  EXPECT_FALSE(store.best_schedule(kProblem, "env-b", {"model"}, 7));
+  EXPECT_FALSE(store.best_schedule(kProblem, "env-a", {"cold"}, 7));
+  EXPECT_FALSE(store.best_schedule(kProblem, "env-a", {"model"}, 8));
+}
+
+// A time of few samples, of other data or of an older protocol says nothing beside one that is like what is
+// asked for.
+TEST_F(StoreTest, BestScheduleIsOfMeasurementsLikeOnesOwn) {
+  TuningStore store = opened();
+  const auto add = [&](const std::string& source, double us, const std::string& data,
+                       const std::string& settings, int protocol) {
+    TuningRecord record = record_of(7, source, us);
+    record.key.data = data;
+    record.key.settings = settings;
+    record.key.protocol = protocol;
+    store.record(record);
+  };
+  const auto best = [&](const MeasuredLike& like) {
+    const auto schedule = store.best_schedule(kProblem, "env-a", like, 7);
+    return schedule ? schedule->substr(schedule->rfind('=') + 1) : "none";
+  };
+  const std::string few = settings_text(2, 0.001);
+  add("few", 1, "generated", few, 1);
+  EXPECT_EQ(best({"model", "files-x", kDefaultSettings}), "few") << "better than no schedule at all";
+  add("slow", 20, "generated", kDefaultSettings, 1);
+  add("fast", 10, "generated", kDefaultSettings, 1);
+  EXPECT_EQ(best({"model", "generated", kDefaultSettings}), "fast");
+  EXPECT_EQ(best({"model", "generated", few}), "few");
+  add("files", 30, "files-x", few, 1);
+  EXPECT_EQ(best({"model", "files-x", kDefaultSettings}), "files");
+  EXPECT_EQ(best({"model", "generated", kDefaultSettings}), "fast");
+  add("newer", 40, "generated", few, 2);
+  EXPECT_EQ(best({"model", "generated", kDefaultSettings}), "fast") << "settings first, then the protocol";
+  EXPECT_EQ(best({"model", "generated", few}), "newer");
+  EXPECT_EQ(best({"model"}), "newer");
 }
 
 TEST_F(StoreTest, ClaimThenRecord) {
