@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "block/mask.h"
 #include "block/mask_values.h"
+#include "block/npy.h"
 
 namespace fusetune::block {
 namespace {
@@ -71,6 +72,9 @@ const std::array kCombinators{ParameterRule{"causal", ValueKind::flag},
 
 /// Larger values would overflow index arithmetic and mean the same as this one.
 constexpr std::int64_t kMostParameter = std::int64_t{1} << 31;
+
+/// Of a mask file's rows and columns: the longest sequence of a Problem.
+constexpr std::int64_t kMostPositions = 65'536;
 
 using Parameters = std::map<std::string, std::string>;
 
@@ -231,7 +235,14 @@ const std::string* find_length_parameter(const MaskSpec& spec, std::string_view 
   return found == spec.parameters.end() ? nullptr : &found->second;
 }
 
-std::string mask_file_digest(const std::string& path) { return base::hash_hex(base::read_file(path)); }
+std::string mask_file_digest(const std::string& path) {
+  const std::vector<std::int64_t> shape = npy_booleans_shape(path);
+  const auto too_long = [](std::int64_t size) { return size > kMostPositions; };
+  if (shape.size() < 2 || shape.size() > 3 || std::any_of(shape.end() - 2, shape.end(), too_long))
+    fail_mask("file", fmt::format("{} has shape ({}); expected (S, S) or (B, S, S), S at most {}", path,
+                                  fmt::join(shape, ", "), kMostPositions));
+  return base::hash_hex(base::read_file(path));
+}
 
 std::span<const MaskPatternInfo> mask_patterns() {
   static const std::vector<MaskPatternInfo> rows = [] {

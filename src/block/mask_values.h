@@ -22,7 +22,8 @@ std::int64_t value_of(const MaskSpec& spec, const std::string& name);
 /// them without the prefix `padding_`.
 const std::string* find_length_parameter(const MaskSpec& spec, std::string_view which);
 
-/// Digest of a mask file's content. Throws base::EnvironmentError where it cannot be read.
+/// Digest of a mask file's content. Throws base::EnvironmentError where it cannot be read and
+/// base::UsageError, before it reads the data, where it can be no mask.
 std::string mask_file_digest(const std::string& path);
 
 }  // namespace fusetune::block

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -18,8 +21,9 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "files are read and written in host order");
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr std::size_t kPreambleV1 = 10;  // magic, major, minor, 2-byte header length
-constexpr std::size_t kPreambleV2 = 12;  // versions 2 and 3 have a 4-byte header length
+constexpr std::size_t kPreambleV1 = 10;              // magic, major, minor, 2-byte header length
+constexpr std::size_t kPreambleV2 = 12;              // versions 2 and 3 have a 4-byte header length
+constexpr std::uint64_t kMostHeaderBytes = 1 << 20;  // far more than a dtype and a shape need
 
 struct Header {
   std::string descr;
@@ -119,8 +123,14 @@ class DictReader {
   std::size_t position_ = 0;
 };
 
-/// Splits a file into its header and payload bytes.
-std::pair<Header, std::string_view> parse(std::string_view bytes, const std::filesystem::path& file) {
+/// A file whose header has been read.
+struct OpenedNpy {
+  Header header;
+  std::uint64_t data_at = 0, data_bytes = 0;
+};
+
+/// The header and where the data begin, from the file's first bytes.
+std::pair<Header, std::size_t> parse(std::string_view bytes, const std::filesystem::path& file) {
   if (bytes.size() < kPreambleV1 || bytes.substr(0, kMagic.size()) != kMagic)
     fail(file, "it lacks the .npy signature");
   const int major = static_cast<unsigned char>(bytes[6]);
@@ -135,12 +145,30 @@ std::pair<Header, std::string_view> parse(std::string_view bytes, const std::fil
   if (header.descr.empty() || !header.fortran_order || !header.shape) {
     fail(file, "the header lacks descr, fortran_order or shape");
   }
-  return {std::move(header), bytes.substr(preamble + length)};
+  return {std::move(header), preamble + length};
+}
+
+OpenedNpy open_npy(const std::filesystem::path& file) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(file, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+    fail(file, "it is a directory, a device or a pipe");
+  std::ifstream stream(file, std::ios::binary);
+  const std::uint64_t size = stream ? std::filesystem::file_size(file, error) : 0;
+  if (!stream || error) base::read_file(file);  // throws, and says why
+  std::string bytes(std::min<std::uint64_t>(size, kMostHeaderBytes), '\0');
+  stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(stream.gcount()));
+  OpenedNpy opened;
+  std::tie(opened.header, opened.data_at) = parse(bytes, file);
+  opened.data_bytes = size - std::min(size, opened.data_at);
+  return opened;
 }
 
 /// Number of elements; refuses Fortran order and a payload of another length.
-std::size_t check_payload(const Header& header, std::string_view payload, std::size_t element_bytes,
+std::size_t check_payload(const OpenedNpy& opened, std::size_t element_bytes,
                           const std::filesystem::path& file) {
+  const Header& header = opened.header;
   std::size_t count = 1;
   for (const std::int64_t size : *header.shape) {
     if (__builtin_mul_overflow(count, static_cast<std::size_t>(size), &count))
@@ -148,11 +176,12 @@ std::size_t check_payload(const Header& header, std::string_view payload, std::s
   }
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(count, element_bytes, &bytes)) fail(file, "the shape's product overflows");
-  if (payload.size() < bytes) {
+  if (opened.data_bytes < bytes) {
     fail(file, fmt::format("truncated: shape ({}) needs {} bytes of data, the file has {}",
-                           fmt::join(*header.shape, ", "), bytes, payload.size()));
+                           fmt::join(*header.shape, ", "), bytes, opened.data_bytes));
   }
-  if (payload.size() > bytes) fail(file, fmt::format("{} bytes follow the data", payload.size() - bytes));
+  if (opened.data_bytes > bytes)
+    fail(file, fmt::format("{} bytes follow the data", opened.data_bytes - bytes));
   // Order makes no difference to arrays of fewer than two dimensions.
   if (*header.fortran_order && header.shape->size() > 1) {
     fail(file, "it is in Fortran order; write it with numpy.ascontiguousarray");
@@ -161,10 +190,18 @@ std::size_t check_payload(const Header& header, std::string_view payload, std::s
 }
 
 template <typename Value>
-std::vector<Value> copy_values(std::string_view payload, std::size_t count) {
-  std::vector<Value> values(count);
-  if (count > 0) std::memcpy(values.data(), payload.data(), count * sizeof(Value));
+std::vector<Value> read_values(const OpenedNpy& opened, const std::filesystem::path& file) {
+  std::vector<Value> values(check_payload(opened, sizeof(Value), file));
+  std::ifstream stream(file, std::ios::binary);
+  stream.seekg(static_cast<std::streamoff>(opened.data_at));
+  stream.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(opened.data_bytes));
+  if (!stream) fail(file, "it changed while it was read");
   return values;
+}
+
+void check_boolean(const OpenedNpy& opened, const std::filesystem::path& file) {
+  if (opened.header.descr != "|b1" && opened.header.descr != "|u1")
+    fail(file, fmt::format("dtype '{}'; expected booleans ('|b1') or bytes ('|u1')", opened.header.descr));
 }
 
 template <typename Value>
@@ -192,34 +229,37 @@ void write(const std::filesystem::path& file, std::string_view descr, std::span<
 }  // namespace
 
 NpyArray<float> read_npy_floats(const std::filesystem::path& file) {
-  const std::string bytes = base::read_file(file);
-  auto [header, payload] = parse(bytes, file);
+  OpenedNpy opened = open_npy(file);
   NpyArray<float> array;
-  if (header.descr == "<f4") {
-    array.values = copy_values<float>(payload, check_payload(header, payload, 4, file));
-  } else if (header.descr == "<f8") {
-    const auto doubles = copy_values<double>(payload, check_payload(header, payload, 8, file));
+  if (opened.header.descr == "<f4") {
+    array.values = read_values<float>(opened, file);
+  } else if (opened.header.descr == "<f8") {
+    const auto doubles = read_values<double>(opened, file);
     array.values.assign(doubles.begin(), doubles.end());
   } else {
-    fail(file, fmt::format("dtype '{}'; expected float32 ('<f4') or float64 ('<f8')", header.descr));
+    fail(file, fmt::format("dtype '{}'; expected float32 ('<f4') or float64 ('<f8')", opened.header.descr));
   }
-  array.shape = std::move(*header.shape);
+  array.shape = std::move(*opened.header.shape);
   return array;
 }
 
 NpyArray<std::uint8_t> read_npy_booleans(const std::filesystem::path& file) {
-  const std::string bytes = base::read_file(file);
-  auto [header, payload] = parse(bytes, file);
-  if (header.descr != "|b1" && header.descr != "|u1") {
-    fail(file, fmt::format("dtype '{}'; expected booleans ('|b1') or bytes ('|u1')", header.descr));
-  }
+  OpenedNpy opened = open_npy(file);
+  check_boolean(opened, file);
   NpyArray<std::uint8_t> array;
-  array.values = copy_values<std::uint8_t>(payload, check_payload(header, payload, 1, file));
+  array.values = read_values<std::uint8_t>(opened, file);
   for (const std::uint8_t value : array.values) {
     if (value > 1) fail(file, fmt::format("a boolean array holds the byte {}", value));
   }
-  array.shape = std::move(*header.shape);
+  array.shape = std::move(*opened.header.shape);
   return array;
+}
+
+std::vector<std::int64_t> npy_booleans_shape(const std::filesystem::path& file) {
+  OpenedNpy opened = open_npy(file);
+  check_boolean(opened, file);
+  check_payload(opened, 1, file);
+  return std::move(*opened.header.shape);
 }
 
 void write_npy(const std::filesystem::path& file, std::span<const std::int64_t> shape,

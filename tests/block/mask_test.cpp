@@ -361,6 +361,27 @@ TEST_F(FileMask, ShapeMustBelongToTheProblem) {
   EXPECT_THAT(usage_error([&] { Mask(spec, 2, 11); }), HasSubstr("(11, 11)"));
 }
 
+// What cannot be a mask is refused by its first bytes: without an end, or larger than any memory.
+TEST_F(FileMask, NothingElseIsReadToItsEnd) {
+  EXPECT_THAT(parse_error("file:path=/dev/zero"), HasSubstr("a device or a pipe"));
+  EXPECT_THAT(parse_error("file:path=/"), HasSubstr("directory"));
+  const auto refused = [&] {
+    return usage_error([&] { (void)MaskSpec{"file", {{"path", path_.string()}}}.canonical(); });
+  };
+  const std::uint64_t huge = std::uint64_t{1} << 40;
+  base::write_file_atomic(path_, "text");
+  std::filesystem::resize_file(path_, huge);
+  EXPECT_THAT(refused(), HasSubstr("signature"));
+  write(0, 10, [](long, long, long) { return true; });
+  std::filesystem::resize_file(path_, huge);
+  EXPECT_THAT(refused(), HasSubstr("bytes follow the data"));
+  const std::vector<std::int64_t> flat{4}, wide{1, 65'537};
+  write_npy(path_, flat, std::vector<std::uint8_t>(4));
+  EXPECT_THAT(refused(), HasSubstr("shape (4); expected (S, S)"));
+  write_npy(path_, wide, std::vector<std::uint8_t>(65'537));
+  EXPECT_THAT(refused(), HasSubstr("at most 65536"));
+}
+
 TEST_F(FileMask, TextCarriesTheContentsDigest) {
   const MaskSpec spec = write(0, 10, [](long, long, long) { return true; }).canonical();
   EXPECT_EQ(MaskSpec::parse(spec.to_string()), spec);
