@@ -89,7 +89,9 @@ std::optional<exporting::MeasuredPlan> measured(const Choice& choice,
                                  .low_us = choice.best->low_us,
                                  .high_us = choice.best->high_us,
                                  .pairs = choice.best->pairs,
-                                 .cache_mode = choice.best->cache_mode};
+                                 .cache_mode = choice.best->cache_mode,
+                                 .plan_row = choice.best->plan_row,
+                                 .segment_rows = choice.best->segment_rows};
 }
 
 exporting::BundleInput describe_bundle(const ExportArguments& arguments, const measure::Session& session,

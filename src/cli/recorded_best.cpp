@@ -8,6 +8,8 @@
 #include <optional>
 
 #include "base/error.h"
+#include "cli/plan_job.h"
+#include "codegen/kernel_source.h"
 #include "store/tuning_store.h"
 
 namespace fusetune::cli {
@@ -51,14 +53,39 @@ void read_result(const nlohmann::json& best, RecordedBest& found) {
   found.schedules.set_origin("search");
 }
 
+/// Of the segments of `found`, measured as `finalist` was.
+std::vector<std::optional<std::int64_t>> segment_rows(const store::TuningStore& store,
+                                                      const measure::Session& session,
+                                                      const RecordedBest& found,
+                                                      const store::PlanKey& finalist) {
+  std::vector<std::optional<std::int64_t>> rows;
+  for (const plan::SegmentVariant& variant : found.plan.variants()) {
+    const codegen::KernelSource source =
+        codegen::generate_cpu(variant, found.schedules(variant), session.problem(), session.target());
+    rows.push_back(store.row_number(store::SegmentKey{.problem = finalist.problem,
+                                                      .environment = finalist.environment,
+                                                      .variant = plan::variant_index(variant),
+                                                      .source_hash = source.hash,
+                                                      .layouts = layouts_text(source),
+                                                      .data = finalist.data,
+                                                      .cache_mode = finalist.cache_mode,
+                                                      .protocol = finalist.protocol,
+                                                      .settings = finalist.settings}));
+  }
+  return rows;
+}
+
 }  // namespace
 
 RecordedBest find_recorded_best(const std::string& database, const measure::Session& session) {
   if (!std::filesystem::exists(database)) fail(database, "there is nothing: no such file");
   const store::TuningStore store(database, {.access = store::Access::look});
   const store::RunRecord run = newest_run(store, database, session);
-  RecordedBest found{
-      .schedules = ScheduleTable(session.problem(), session.target()), .cache_mode = {}, .sources_hash = {}};
+  RecordedBest found{.schedules = ScheduleTable(session.problem(), session.target()),
+                     .cache_mode = {},
+                     .sources_hash = {},
+                     .plan_row = {},
+                     .segment_rows = {}};
   found.run = run.id;
   try {
     read_result(nlohmann::json::parse(run.result).at("best"), found);
@@ -73,6 +100,8 @@ RecordedBest find_recorded_best(const std::string& database, const measure::Sess
     if (finalist.plan.mask != mask) continue;
     found.cache_mode = finalist.plan.cache_mode;
     found.sources_hash = finalist.plan.sources_hash;
+    found.plan_row = store.row_number(finalist.plan.key());
+    found.segment_rows = segment_rows(store, session, found, finalist.plan.key());
   }
   return found;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct RecordedBest {
   int pairs = 0;
   std::string cache_mode;
   std::string sources_hash;  // of the kernels that were timed
+  // Rows of the database: of the plan, and of its segments timed alone, in order; nullopt: not there.
+  std::optional<std::int64_t> plan_row;
+  std::vector<std::optional<std::int64_t>> segment_rows;
 };
 
 /// Looks for the session's problem and environment in `database`. Throws base::UsageError that says what to

@@ -35,6 +35,9 @@ struct MeasuredPlan {
   double low_us = 0, high_us = 0;  // 95 % interval
   int pairs = 0;                   // alternating pairs with the search's baseline; 0: it is the baseline
   std::string cache_mode;
+  // Row ids too: of the plan, and of each kernel timed alone, in order; nullopt: not there.
+  std::optional<std::int64_t> plan_row;
+  std::vector<std::optional<std::int64_t>> segment_rows;
 };
 
 struct BundleInput {

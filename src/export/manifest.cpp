@@ -59,7 +59,12 @@ Json environment_json(const BundleInput& input) {
 Json measured_json(const BundleInput& input) {
   if (!input.measured) return nullptr;
   const MeasuredPlan& plan = *input.measured;
+  const auto row_json = [](const std::optional<std::int64_t>& row) { return row ? Json(*row) : Json(); };
+  Json segments = Json::array();
+  for (const std::optional<std::int64_t>& row : plan.segment_rows) segments.push_back(row_json(row));
   return {{"search_run", plan.run},
+          {"plan_measurement", row_json(plan.plan_row)},
+          {"segment_measurements", segments},
           {"time_us", {{"median", plan.time_us}, {"low", plan.low_us}, {"high", plan.high_us}}},
           {"pairs", plan.pairs},
           {"cache_mode", plan.cache_mode}};

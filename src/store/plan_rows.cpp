@@ -57,13 +57,17 @@ std::optional<PlanRow> select_row(SQLite::Database& database, const PlanKey& key
   return read_plan(statement);
 }
 
-std::int64_t row_number(SQLite::Database& database, const PlanKey& key) {
+std::optional<std::int64_t> find_row_number(SQLite::Database& database, const PlanKey& key) {
   SQLite::Statement statement(database, "SELECT s.id FROM plan_measurement s WHERE " + key_condition(kKey));
   bind_key(statement, key);
-  if (!statement.executeStep())
-    throw base::InternalError("a comparison needs the plan " + std::to_string(key.mask) +
-                              ", which is not there");
+  if (!statement.executeStep()) return std::nullopt;
   return statement.getColumn(0).getInt64();
+}
+
+std::int64_t row_number(SQLite::Database& database, const PlanKey& key) {
+  if (const auto number = find_row_number(database, key)) return *number;
+  throw base::InternalError("a comparison needs the plan " + std::to_string(key.mask) +
+                            ", which is not there");
 }
 
 std::int64_t write_row(SQLite::Database& database, const PlanRow& row) {

@@ -17,6 +17,7 @@ extern const char* const kSelectPlans;
 
 PlanRow read_plan(SQLite::Statement& row);
 std::optional<PlanRow> select_row(SQLite::Database& database, const PlanKey& key);
+std::optional<std::int64_t> find_row_number(SQLite::Database& database, const PlanKey& key);
 /// Number of a row that is there.
 std::int64_t row_number(SQLite::Database& database, const PlanKey& key);
 /// Inserts or replaces one row; its number.

@@ -48,6 +48,14 @@ std::optional<SegmentRow> select_row(SQLite::Database& database, const SegmentKe
   return read_segment(statement);
 }
 
+std::optional<std::int64_t> find_row_number(SQLite::Database& database, const SegmentKey& key) {
+  SQLite::Statement statement(database,
+                              "SELECT s.id FROM segment_measurement s WHERE " + key_condition(kKey));
+  bind_key(statement, key);
+  if (!statement.executeStep()) return std::nullopt;
+  return statement.getColumn(0).getInt64();
+}
+
 std::int64_t write_row(SQLite::Database& database, const SegmentRow& row) {
   const TuningRecord& record = row.record;
   const plan::SegmentVariant& variant = plan::all_variants()[static_cast<std::size_t>(record.key.variant)];

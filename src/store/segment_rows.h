@@ -16,6 +16,7 @@ extern const char* const kSelectSegments;
 
 SegmentRow read_segment(SQLite::Statement& row);
 std::optional<SegmentRow> select_row(SQLite::Database& database, const SegmentKey& key);
+std::optional<std::int64_t> find_row_number(SQLite::Database& database, const SegmentKey& key);
 /// Inserts or replaces one row; its number.
 std::int64_t write_row(SQLite::Database& database, const SegmentRow& row);
 void delete_row(SQLite::Database& database, const SegmentKey& key);

@@ -224,6 +224,20 @@ std::vector<PlanRecord> TuningStore::plan_records(const std::string& problem, co
   return result;
 }
 
+std::optional<std::int64_t> TuningStore::row_number(const SegmentKey& key) const {
+  std::optional<std::int64_t> number;
+  impl_->connection.reading("looking up a measurement",
+                            [&](SQLite::Database& database) { number = find_row_number(database, key); });
+  return number;
+}
+
+std::optional<std::int64_t> TuningStore::row_number(const PlanKey& key) const {
+  std::optional<std::int64_t> number;
+  impl_->connection.reading("looking up a plan's measurement",
+                            [&](SQLite::Database& database) { number = find_row_number(database, key); });
+  return number;
+}
+
 void TuningStore::record_finalists(std::int64_t run, std::span<const ComparisonRecord> finalists) {
   impl_->connection.writing("saving the finalists", [&](SQLite::Database& database) {
     write_comparisons(database, run, impl_->self, finalists);

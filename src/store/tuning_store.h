@@ -134,6 +134,11 @@ class TuningStore {
   std::vector<PlanRecord> plan_records(const std::string& problem, const std::string& environment,
                                        const std::string& cache_mode) const;
 
+  /// Numbers of rows in segment_measurement and plan_measurement, for documents that refer to them. They are
+  /// of this file: another database that takes the rows over numbers them anew.
+  std::optional<std::int64_t> row_number(const SegmentKey& key) const;
+  std::optional<std::int64_t> row_number(const PlanKey& key) const;
+
   /// Stores a run's finalists, the baseline first, with their plans: all or none. A plan's earlier time is
   /// replaced by the finalist's, unless that is `skipped` or `noisy`.
   void record_finalists(std::int64_t run, std::span<const ComparisonRecord> finalists);

@@ -247,7 +247,7 @@ TEST_F(Bundle, BestIsTheNewestFinishedSearchsPlan) {
   // What a search would have recorded, with the kernels of the bundle that there is.
   const nlohmann::json made = manifest("b");
   base::Hasher hasher;
-  std::vector<std::string> schedules;
+  std::vector<std::string> schedules, all_layouts;
   for (const auto& kernel : made["kernels"]) {
     std::string layouts;
     for (const char* weight : {"w_qkv", "w_out", "w_ffn1", "w_ffn2"})
@@ -256,6 +256,7 @@ TEST_F(Bundle, BestIsTheNewestFinishedSearchsPlan) {
                    kernel["weight_layouts"][weight].get<std::string>();
     hasher.add(kernel["source_hash"].get<std::string>()).add(layouts);
     schedules.push_back(kernel["schedule"]);
+    all_layouts.push_back(layouts);
   }
   const std::string key = made["problem"]["key"], fingerprint = made["environment"]["fingerprint"];
   store::TuningStore store(at("best.db"));
@@ -271,7 +272,25 @@ TEST_F(Bundle, BestIsTheNewestFinishedSearchsPlan) {
   winner.plan.measurement.time.median_us = 120;
   winner.plan.measurement.time.min_us = 119;
   winner.plan.measurement.time.count = 12;
+  store::PlanRecord other = winner.plan;  // so that the winner's row has a number of its own
+  other.sources_hash = "other";
+  store.record_plan(other);
   store.record_finalists(run_id, {&winner, 1});
+  // Its last two segments were timed alone, the second of them under other settings.
+  const auto variants = plan::FusionPlan::from_mask({winner.plan.mask}).variants();
+  for (std::size_t i = 1; i < variants.size(); ++i) {
+    store::TuningRecord segment;
+    segment.key = {.problem = key,
+                   .environment = fingerprint,
+                   .variant = plan::variant_index(variants[i]),
+                   .source_hash = made["kernels"][i]["source_hash"],
+                   .layouts = all_layouts[i],
+                   .cache_mode = "model"};
+    if (i == 2) segment.key.settings = store::settings_text(2, 0.001);
+    segment.schedule = schedules[i];
+    segment.measurement = winner.plan.measurement;
+    store.record(segment);
+  }
   const nlohmann::json result = {{"best",
                                   {{"mask", made["plan"]["mask"]},
                                    {"schedules", schedules},
@@ -283,6 +302,8 @@ TEST_F(Bundle, BestIsTheNewestFinishedSearchsPlan) {
   ASSERT_EQ(found.exit_code, 0) << found.out << found.err;
   const nlohmann::json json = manifest("best");
   EXPECT_EQ(json["measured"]["search_run"], run_id);
+  EXPECT_EQ(json["measured"]["plan_measurement"], 2);
+  EXPECT_EQ(json["measured"]["segment_measurements"], nlohmann::json::parse("[null, 1, null]"));
   EXPECT_EQ(json["measured"]["time_us"]["median"], 120.5);
   EXPECT_EQ(json["measured"]["cache_mode"], "model");
   EXPECT_EQ(json["kernels"][0]["schedule_from"], "search");
