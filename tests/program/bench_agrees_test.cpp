@@ -1,0 +1,44 @@
+// What search says of two plans and what bench says of them: one timer, so one answer.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "cli/program.h"
+
+namespace fusetune::cli_test {
+namespace {
+
+constexpr const char* kSetUp = "export FUSETUNE_CACHE_DIR='" SEARCH_TEST_CACHE "'; \"$FUSETUNE\" ";
+/// Some ten microseconds a plan, so that the host of the test does not decide.
+constexpr const char* kProblem =
+    " --batch 1 --seq 32 --heads 2 --head-size 16 --ffn 64 --layers 2 --isa generic --threads 1 --db "
+    "agree.db";
+
+TEST(BenchAgrees, WithTheComparisonOfASearch) {
+  const base::TemporaryDirectory directory;
+  const auto run = [&](const std::string& words) {
+    const Outcome outcome = shell(kSetUp + words + kProblem + " --json", directory.path());
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out);
+  };
+  const nlohmann::json found = run("search --strategy random --trials 12 --finalists 3 --pairs 60");
+  const nlohmann::json& finalists = found.at("finalists");
+  int compared = 0;
+  for (const nlohmann::json& finalist : finalists) {
+    if (finalist.at("outcome") != "ok" || finalist.at("mask") == finalists[0].at("mask")) continue;
+    const std::string masks = std::to_string(finalists[0].at("mask").get<int>()) + " " +
+                              std::to_string(finalist.at("mask").get<int>());
+    const nlohmann::json rows = run("bench " + masks + " --schedule best --pairs 60");
+    if (rows.at(1).at("outcome") != "ok") continue;
+    // Two comparisons of one pair of plans, each with its interval: both miss by a tenth at most.
+    EXPECT_NEAR(std::log(rows[1].at("ratio").get<double>() / finalist.at("ratio").get<double>()), 0, 0.1)
+        << masks;
+    ++compared;
+  }
+  if (compared == 0) GTEST_SKIP() << "this machine is too busy to time anything";
+}
+
+}  // namespace
+}  // namespace fusetune::cli_test
