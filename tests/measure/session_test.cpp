@@ -270,8 +270,12 @@ TEST_F(SessionTest, CandidatesAreTimedBesideTheReferenceWhichIsAskedForOnce) {
     EXPECT_EQ(each->reference_us, same.reference_us);
     EXPECT_GT(each->slowdown, 0);
   }
-  if (same.outcome == Outcome::ok) EXPECT_NEAR(same.time.median_us / same.reference_us, 1, 0.3);
-  if (thrice.outcome == Outcome::ok) EXPECT_NEAR(thrice.time.median_us / thrice.reference_us, 3, 0.9);
+  if (same.outcome == Outcome::ok) {
+    EXPECT_NEAR(same.time.median_us / same.reference_us, 1, 0.3);
+  }
+  if (thrice.outcome == Outcome::ok) {
+    EXPECT_NEAR(thrice.time.median_us / thrice.reference_us, 3, 0.9);
+  }
 }
 
 TEST_F(SessionTest, TheReferencesTimeMayBeKnownAndAWrongOneIsRefused) {
