@@ -10,7 +10,9 @@ namespace {
 using measure::Outcome;
 
 /// Number of a finalist's row in plan_measurement. A comparison that gave a plan no time (it was clearly
-/// slower, the machine was too noisy) says nothing against the time the plan has.
+/// slower, the machine was too noisy) says nothing against the time the plan has. Nor does one that gave it
+/// another: a strategy's plans were timed among each other, and a search that goes on from them must not meet
+/// the best of them at the speed the machine had later. What the comparison saw is in the comparison.
 std::int64_t write_finalist(SQLite::Database& database, PlanRecord plan, std::int64_t run,
                             const std::string& owner) {
   require_valid(plan.measurement);
@@ -19,7 +21,9 @@ std::int64_t write_finalist(SQLite::Database& database, PlanRecord plan, std::in
   const Outcome outcome = plan.measurement.outcome;
   if (before) {
     const bool timed = !before->started && before->record.measurement.outcome == Outcome::ok;
-    if (timed && (outcome == Outcome::skipped || outcome == Outcome::noisy))
+    const bool by_strategy = before->record.sampled != Sampled::finalist;
+    if (timed &&
+        (outcome == Outcome::skipped || outcome == Outcome::noisy || (by_strategy && outcome == Outcome::ok)))
       return write_row(database, *before);
     plan.attempts = before->record.attempts;
     plan.abandoned = before->record.abandoned;

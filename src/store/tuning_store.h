@@ -139,8 +139,9 @@ class TuningStore {
   std::optional<std::int64_t> row_number(const SegmentKey& key) const;
   std::optional<std::int64_t> row_number(const PlanKey& key) const;
 
-  /// Stores a run's finalists, the baseline first, with their plans: all or none. A plan's earlier time is
-  /// replaced by the finalist's, unless that is `skipped` or `noisy`.
+  /// Stores a run's finalists, the baseline first, with their plans: all or none. What a comparison says of a
+  /// plan replaces what an earlier comparison said, unless it is `skipped` or `noisy`; the time that a
+  /// strategy took stays, unless the plan failed.
   void record_finalists(std::int64_t run, std::span<const ComparisonRecord> finalists);
   /// The finalists of the newest finished run with this hash.
   std::optional<std::vector<ComparisonRecord>> find_finalists(const std::string& finalists_hash) const;

@@ -175,6 +175,19 @@ TEST_F(StoreTest, FinalistWithoutATimeLeavesTheTimeThePlanHas) {
   EXPECT_EQ(store.find_plan(plan_of(1).key())->measurement.outcome, Outcome::wrong_result);
 }
 
+// A search goes on from times that were taken among each other.
+TEST_F(StoreTest, FinalistLeavesTheTimeThatAStrategyTook) {
+  TuningStore store = opened();
+  store.record_plan(plan_of(1, Sampled::guided, 90));
+  store.record_finalists(run_, std::vector<ComparisonRecord>{{.plan = plan_of(1, Sampled::finalist, 80)},
+                                                             {.plan = plan_of(2, Sampled::finalist, 70)}});
+  EXPECT_EQ(store.find_plan(plan_of(1).key())->measurement.time.median_us, 90);
+  EXPECT_EQ(store.find_plan(plan_of(1).key())->sampled, Sampled::guided);
+  EXPECT_EQ(store.find_plan(plan_of(2).key())->sampled, Sampled::finalist);
+  store.record_finalists(run_, std::vector<ComparisonRecord>{{.plan = plan_of(2, Sampled::finalist, 75)}});
+  EXPECT_EQ(store.find_plan(plan_of(2).key())->measurement.time.median_us, 75);
+}
+
 // A timeout answers only who would not wait longer.
 template <typename Record, typename Claims, typename Records>
 void expect_limits_matter(Record candidate, const Claims& claim, const Records& record) {
