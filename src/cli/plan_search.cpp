@@ -98,9 +98,13 @@ void PlanSearch::tell(const store::PlanRecord& record, const plan::FusionPlan& p
 }
 
 /// True when the store has the answer and the strategy was told.
-bool PlanSearch::answer_from_store(const PlanJob& job) {
+bool PlanSearch::answer_from_store(Job& entry) {
+  const PlanJob& job = entry.job;
   const std::optional<store::PlanRecord> known = store_.find_plan(job.record.key());
-  if (!known || (settings_.fresh && known->run != run_) || store::may_retry(*known, settings_.limits))
+  entry.compared =
+      known && known->sampled == store::Sampled::finalist && known->measurement.outcome == Outcome::ok;
+  if (!known || entry.compared || (settings_.fresh && known->run != run_) ||
+      store::may_retry(*known, settings_.limits))
     return false;
   // Claimed rather than taken: what is drawn uniformly is marked so.
   const store::PlanClaim claim = store_.claim_plan(job.record, store::ClaimPolicy::reuse);
@@ -116,10 +120,10 @@ std::vector<PlanSearch::Job> PlanSearch::prepare(const std::vector<search::PlanC
   std::vector<Job> jobs;
   const auto schedule_of = [this](int variant) { return schedule(variant); };
   for (const search::PlanCandidate& candidate : candidates) {
-    PlanJob job = make_plan_job(candidate.plan, schedule_of, session_, settings_);
-    job.record.run = run_;
-    job.record.sampled = candidate.uniform ? store::Sampled::uniform : store::Sampled::guided;
-    if (!answer_from_store(job)) jobs.push_back({std::move(job)});
+    Job job{make_plan_job(candidate.plan, schedule_of, session_, settings_)};
+    job.job.record.run = run_;
+    job.job.record.sampled = candidate.uniform ? store::Sampled::uniform : store::Sampled::guided;
+    if (!answer_from_store(job)) jobs.push_back(std::move(job));
   }
   return jobs;
 }
@@ -135,15 +139,17 @@ void PlanSearch::compile(std::vector<Job>& jobs, SearchProgress& progress) {
   for (const backend::cpu::CompileResult& result : results)
     if (result.kernel.compile_seconds > 0)  // not from the cache
       counts_.compile_seconds.push_back(result.kernel.compile_seconds);
-  jobs.clear();
-  for (PlanJob& plan : plans) {
-    if (plan.record.measurement.outcome == Outcome::ok) {
-      jobs.push_back({std::move(plan)});
+  std::vector<Job> compiled;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    Job job{std::move(plans[i]), jobs[i].tried, jobs[i].compared};
+    if (job.job.record.measurement.outcome == Outcome::ok) {
+      compiled.push_back(std::move(job));
     } else {
-      measure::Measurement failed = plan.record.measurement;
-      finish({std::move(plan)}, std::move(failed));
+      measure::Measurement failed = job.job.record.measurement;
+      finish(std::move(job), std::move(failed));
     }
   }
+  jobs = std::move(compiled);
 }
 
 /// Stores a result and tells the strategy, except that a noisy plan first gets further chances.
@@ -168,7 +174,7 @@ void PlanSearch::finish(Job job, measure::Measurement measurement) {
 
 void PlanSearch::measure(Job job) {
   const store::PlanRecord& record = job.job.record;
-  const bool fresh = settings_.fresh && !job.tried;
+  const bool fresh = (settings_.fresh || job.compared) && !job.tried;
   store::PlanClaim claim =
       store_.claim_plan(record, fresh ? store::ClaimPolicy::fresh : store::ClaimPolicy::retry);
   // Another search is measuring this very plan: its answer is as good as ours.
@@ -250,7 +256,7 @@ std::vector<search::Finalist> PlanSearch::finalists() const {
   std::vector<search::Finalist> finalists;
   std::set<plan::FusionPlan> there;
   const auto add = [&](const plan::FusionPlan& plan, double expected_us) {
-    if (there.insert(plan).second) finalists.push_back({plan, 0, expected_us});
+    if (there.insert(plan).second) finalists.push_back({plan, 0, expected_us, search::Basis::whole});
   };
   for (std::size_t i = 0; i < most; ++i) add(ranked[i].plan, ranked[i].time_us);
   for (const search::ReferencePlan& reference : references)

@@ -49,11 +49,12 @@ class PlanSearch : public Searcher {
  private:
   struct Job {
     PlanJob job;
-    bool tried = false;  // in this run: it was noisy
+    bool tried = false;     // in this run: it was noisy
+    bool compared = false;  // its only time is from a final comparison, taken at another speed of the machine
   };
 
   std::vector<Job> prepare(const std::vector<search::PlanCandidate>& candidates);
-  bool answer_from_store(const PlanJob& job);
+  bool answer_from_store(Job& entry);
   void compile(std::vector<Job>& jobs, SearchProgress& progress);
   void measure(std::vector<Job> jobs, SearchProgress& progress);
   void measure(Job job);

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/final_comparison.h"
+#include "cli/guided_search.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
@@ -61,10 +62,10 @@ struct SearchArguments {
         1);
     options.seconds("--time-limit", time_limit,
                     "stop compiling and measuring segments after so long (20, 20s, 5m); the best plans so "
-                    "far are then timed; default: no limit");
+                    "far are then timed (by `guided` for at least a fifth of it); default: no limit");
     options.integer("--early-stop", early_stop, "N",
                     "stop after N candidates without a better plan; default: no limit", 1);
-    options.integer("--finalists", finalists, "N", "cheapest plans by sum that are timed whole", 1, 13);
+    options.integer("--finalists", finalists, "N", "best plans, timed against each other", 1, 13);
     options.integer("--pairs", pairs, "N",
                     "alternating pairs per finalist; default: 160, down to 40 where a plan takes long", 20,
                     100000);
@@ -164,12 +165,7 @@ class Search {
       if (const auto* plans = search::find_plan_strategy(arguments_.strategy)) {
         search_plans(*plans, progress);
       } else {
-        run(std::make_unique<SegmentSearch>(
-                session_, store_, report_.run, settings_,
-                search::make_strategy(arguments_.strategy,
-                                      search::segment_space(session_.problem(), session_.target()), seed(),
-                                      &segment_model())),
-            progress);
+        run(segment_searcher(), progress);
       }
       const std::vector<search::Finalist> finalists = searcher_->finalists();
       if (finalists.empty())
@@ -195,6 +191,15 @@ class Search {
 
  private:
   std::uint64_t seed() const { return session_.problem().seed; }
+
+  std::unique_ptr<Searcher> segment_searcher() {
+    const search::Space space = search::segment_space(session_.problem(), session_.target());
+    auto strategy = search::make_strategy(arguments_.strategy, space, seed(), &segment_model());
+    if (search::find_strategy(arguments_.strategy)->refines_plans)
+      return std::make_unique<GuidedSearch>(session_, store_, report_.run, settings_, std::move(strategy),
+                                            seed());
+    return std::make_unique<SegmentSearch>(session_, store_, report_.run, settings_, std::move(strategy));
+  }
 
   /// The stage that is now the search's last.
   void run(std::unique_ptr<Searcher> searcher, SearchProgress& progress) {

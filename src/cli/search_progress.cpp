@@ -53,6 +53,8 @@ void SearchProgress::show(const std::string& line, milliseconds plain_interval) 
   std::fflush(stderr);
 }
 
+void SearchProgress::restart() { start_ = std::chrono::steady_clock::now(); }
+
 void SearchProgress::clear() {
   if (shown_) std::fputs("\r\033[K", stderr);
   shown_ = false;

@@ -18,6 +18,8 @@ class SearchProgress {
   void update(int done, int total, int reused, const std::string& extra);
   /// Something that takes a while and cannot be counted.
   void say(const std::string& what);
+  /// What is counted from here on is another stage, with a rate of its own.
+  void restart();
   /// Removes the updating line, so that other text starts on a clean one.
   void clear();
 

@@ -231,6 +231,18 @@ std::string next_commands(const SearchReport& report, const FinalResult& result)
   return text + fmt::format("  fusetune generate {} --out kernels.out{}\n", best, report.generate_options);
 }
 
+const char* basis_text(search::Basis basis) {
+  switch (basis) {
+    case search::Basis::sum:
+      return "the sum of its segments";
+    case search::Basis::whole:
+      return "its time in the screening";
+    case search::Basis::model:
+      return "the time predicted for it";
+  }
+  return "";
+}
+
 std::string continue_line(const SearchReport& report) {
   return fmt::format("everything measured is in {}; to continue:\n  fusetune search{}{}\n", report.database,
                      report.options, report.search_options);
@@ -281,7 +293,11 @@ nlohmann::json counts_json(const Searcher& searcher) {
                         {"message", failed.message},
                         {"repeat", failed.repeat_command}});
   }
+  nlohmann::json plans;
+  if (const auto whole = searcher.plan_counts())
+    plans = {{"timed", whole->timed}, {"predicted", whole->predicted}};
   return {{"timed", searcher.timed_count()},
+          {"plans", plans},
           {"reused", counts.reused},
           {"measured", counts.measured},
           {"compiled", counts.compile_seconds.size()},
@@ -343,8 +359,7 @@ std::string describe_interrupted(const SearchReport& report, const Searcher& sea
   } else {
     const search::Finalist& best = finalists.front();
     const Scale scale = scale_of(best.expected_us);
-    text += fmt::format("interrupted; best so far, by {}: mask {}  {}  {:.{}f} {}\n",
-                        best.sum_us > 0 ? "the sum of its segments" : "its time in the screening",
+    text += fmt::format("interrupted; best so far, by {}: mask {}  {}  {:.{}f} {}\n", basis_text(best.basis),
                         best.plan.canonical_mask().value, best.plan.to_string(),
                         best.expected_us / scale.divisor, scale.digits, scale.unit);
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
@@ -62,6 +63,12 @@ struct SearchCounts {
   }
 };
 
+/// Of a search over segments that then timed plans whole.
+struct PlanCounts {
+  std::int64_t timed = 0;
+  std::int64_t predicted = 0;  // from those that were timed
+};
+
 class Searcher {
  public:
   virtual ~Searcher() = default;
@@ -80,6 +87,8 @@ class Searcher {
   virtual std::vector<search::Finalist> finalists() const = 0;
   /// Kernels timed alone, for the certificate; none where only whole plans were timed.
   virtual std::span<const search::TimedEdge> edges() const { return {}; }
+  /// nullopt: no stage of it times plans beside segments.
+  virtual std::optional<PlanCounts> plan_counts() const { return std::nullopt; }
   /// What a variant is compiled with; nullopt: it cannot run, or was not timed.
   virtual std::optional<lower::Schedule> schedule(int variant) const = 0;
 };

@@ -24,10 +24,18 @@ struct ReferencePlan {
 };
 std::span<const ReferencePlan> reference_plans();
 
+/// What a plan's expected time comes from.
+enum class Basis {
+  sum,    // of its segments' times
+  whole,  // it was timed whole
+  model,  // predicted from other plans timed whole
+};
+
 struct Finalist {
   plan::FusionPlan plan;
   double sum_us = 0;       // of its segments' times; 0: not known
-  double expected_us = 0;  // its own time, as far as it is known: that sum, or a measurement
+  double expected_us = 0;  // its own time, as far as it is known
+  Basis basis = Basis::sum;
 };
 
 /// The `k` cheapest plans by sum, cheapest first, then the reference plans that are not among them and whose

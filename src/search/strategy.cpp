@@ -11,11 +11,14 @@ namespace fusetune::search {
 
 std::span<const StrategyInfo> strategies() {
   static constexpr StrategyInfo kStrategies[] = {
-      {"exhaustive", "every segment variant with every schedule worth timing",
+      {"exhaustive", "every segment variant with every schedule worth timing", false,
        [](const Space& space, SegmentModel* /*model*/, std::uint64_t seed) -> std::unique_ptr<Strategy> {
          return std::make_unique<Exhaustive>(space, seed);
        }},
-      {"guided", "every segment variant, then the schedules that a model expects to matter",
+      {"guided",
+       "every segment variant, then the schedules that a model expects to matter, then plans timed whole and "
+       "all others predicted from them",
+       true,
        [](const Space& space, SegmentModel* model, std::uint64_t seed) -> std::unique_ptr<Strategy> {
          return std::make_unique<Guided>(space, model, seed);
        }},

@@ -32,6 +32,8 @@ class SegmentModel;  // segment_model.h
 struct StrategyInfo {
   std::string_view name;
   std::string_view summary;
+  /// A PlanRefinement follows: plans timed whole, the others predicted from them.
+  bool refines_plans = false;
   /// `seed` decides the order wherever it is free; `model` may be null.
   std::unique_ptr<Strategy> (*make)(const Space& space, SegmentModel* model, std::uint64_t seed);
 };

@@ -1,0 +1,96 @@
+#include "cli/guided_search.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/number.h"
+
+namespace fusetune::cli {
+
+GuidedSearch::GuidedSearch(measure::Session& session, store::TuningStore& store, std::int64_t run,
+                           const SearchSettings& settings, std::unique_ptr<search::Strategy> segments,
+                           std::uint64_t seed)
+    : session_(session),
+      store_(store),
+      run_(run),
+      settings_(settings),
+      seed_(seed),
+      segments_(session, store, run, settings_, std::move(segments)) {}
+
+search::StopConditions GuidedSearch::stop_of_plans() const {
+  search::StopConditions stop;  // its rounds are few: --early-stop is for the segments
+  if (settings_.stop.trials) stop.trials = *settings_.stop.trials - segments_.counts().measured;
+  if (const auto limit = settings_.stop.seconds)
+    stop.seconds = std::max(kPlanShare * *limit, *limit - segment_seconds_);
+  return stop;
+}
+
+std::string GuidedSearch::run(SearchProgress& progress) {
+  std::string stopped = segments_.run(progress);
+  segment_seconds_ = segments_.seconds();
+  plan_settings_ = settings_;
+  plan_settings_.stop = stop_of_plans();
+  if (plan_settings_.stop.trials.value_or(1) <= 0) return stopped;
+  if (run_plans(progress).empty() || !stopped.empty()) return stopped;
+  // The limits of the second stage are what the first left of them: the user knows only his own.
+  const auto& left = plan_settings_.stop.trials;
+  if (left && plans_->counts().measured >= *left)
+    return fmt::format("--trials {} reached", *settings_.stop.trials);
+  return fmt::format("--time-limit {} s reached", base::format_shortest(settings_.stop.seconds.value_or(0)));
+}
+
+std::string GuidedSearch::run_plans(SearchProgress& progress) {
+  auto refinement =
+      std::make_unique<search::PlanRefinement>(segments_.best().costs(), settings_.finalists, seed_);
+  const int expected = refinement->expected();
+  if (expected == 0) return {};  // no complete plan has times
+  refinement_ = refinement.get();
+  VariantSchedules schedules;
+  for (int variant = 0; variant < plan::kVariantCount; ++variant) schedules.push_back(schedule(variant));
+  plans_ = std::make_unique<PlanSearch>(session_, store_, run_, plan_settings_, std::move(schedules),
+                                        std::move(refinement), expected);
+  progress.restart();
+  try {
+    std::string stopped = plans_->run(progress);
+    add_plan_counts();
+    return stopped;
+  } catch (...) {  // an interrupted search reports what it did
+    add_plan_counts();
+    throw;
+  }
+}
+
+void GuidedSearch::add_plan_counts() {
+  const SearchCounts& plans = plans_->counts();
+  counts_ = segments_.counts();
+  counts_.reused += plans.reused;
+  counts_.measured += plans.measured;
+  for (const auto& [outcome, count] : plans.outcomes) counts_.outcomes[outcome] += count;
+  counts_.failures.insert(counts_.failures.end(), plans.failures.begin(), plans.failures.end());
+  counts_.compile_seconds.insert(counts_.compile_seconds.end(), plans.compile_seconds.begin(),
+                                 plans.compile_seconds.end());
+}
+
+double GuidedSearch::seconds() const {
+  return plans_ == nullptr ? segments_.seconds() : segment_seconds_ + plans_->seconds();
+}
+
+std::string GuidedSearch::summary() const {
+  const auto plans = plan_counts();
+  if (!plans) return segments_.summary();
+  return fmt::format("{}, {} plan{} timed whole, {} predicted from them", segments_.summary(), plans->timed,
+                     plans->timed == 1 ? "" : "s", plans->predicted);
+}
+
+std::vector<search::Finalist> GuidedSearch::finalists() const {
+  return refinement_ == nullptr ? segments_.finalists() : refinement_->finalists();
+}
+
+std::optional<PlanCounts> GuidedSearch::plan_counts() const {
+  if (refinement_ == nullptr) return std::nullopt;
+  return PlanCounts{refinement_->timed(), refinement_->predicted()};
+}
+
+}  // namespace fusetune::cli

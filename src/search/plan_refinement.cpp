@@ -1,0 +1,173 @@
+#include "search/plan_refinement.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "base/error.h"
+#include "search/queue.h"
+
+namespace fusetune::search {
+namespace {
+
+/// Of the first batch, beside the best sums. With the default of eight finalists twenty plans: more than the
+/// model has weights.
+constexpr std::size_t kDiverse = 12;
+constexpr std::size_t kRound = 8, kDrawn = 2;
+constexpr int kRounds = 3;  // after the first batch
+/// What is drawn to learn from is at most this much slower than the best: the model is to be right there.
+constexpr double kReach = 1.06;
+/// How much of what a plan's own time departs from its prediction is believed. That time is one median of a
+/// machine whose speed drifts by a few percent within minutes, the prediction pools all of them but may miss
+/// what is special about the plan: as long as neither is known to be the better one, half each.
+constexpr double kBelief = 0.5;
+
+int difference(const plan::FusionPlan& a, const plan::FusionPlan& b) {
+  return std::popcount(static_cast<unsigned>(a.borders() ^ b.borders())) +
+         (a.hand_written() != b.hand_written() ? 1 : 0);
+}
+
+}  // namespace
+
+PlanRefinement::PlanRefinement(const plan::VariantCosts& costs, int finalists, std::uint64_t seed)
+    : finalists_(static_cast<std::size_t>(
+          std::clamp(finalists, 0, kMaximumFinalists - static_cast<int>(reference_plans().size())))),
+      random_(seed) {
+  for (const plan::FusionPlan& plan : plan::all_plans())
+    if (const double sum = plan::plan_cost(plan, costs); std::isfinite(sum)) plans_.push_back({plan, sum});
+  std::stable_sort(plans_.begin(), plans_.end(), [](const Known& a, const Known& b) {
+    return std::tuple(a.sum_us, a.plan.kernel_count()) < std::tuple(b.sum_us, b.plan.kernel_count());
+  });
+}
+
+std::int64_t PlanRefinement::predicted() const {
+  return timed_.empty() ? 0 : static_cast<std::int64_t>(plans_.size() - timed_.size());
+}
+
+int PlanRefinement::expected() const {
+  const std::size_t most = finalists_ + kDiverse + kRounds * kRound;
+  return static_cast<int>(std::min(most, plans_.size()));
+}
+
+void PlanRefinement::tell(const plan::FusionPlan& plan, const Trial& trial) {
+  --waiting_;
+  if (!trial.ok || !std::isfinite(trial.time_us) || trial.time_us <= 0) return;
+  const auto known =
+      std::find_if(plans_.begin(), plans_.end(), [&](const Known& one) { return one.plan == plan; });
+  if (known == plans_.end())
+    throw base::InternalError("a plan was told that nobody asked for: " + plan.to_string());
+  timed_[plan] = trial.time_us;
+  samples_.push_back({plan, trial.time_us / known->sum_us});
+  model_.fit(samples_);  // at once: a search may be stopped at any time
+}
+
+/// Of the whole plan. One that was tried and has no time is predicted like any other: most often the machine
+/// was busy, and a plan that is wrong is out at the comparison.
+double PlanRefinement::estimate_us(const Known& plan) const {
+  const double predicted_us = plan.sum_us * model_.predict(plan.plan);
+  const auto found = timed_.find(plan.plan);
+  return found == timed_.end() ? predicted_us
+                               : predicted_us * std::pow(found->second / predicted_us, kBelief);
+}
+
+/// Places in plans_, smallest estimate first; equal ones stay in the order of plans_.
+std::vector<std::size_t> PlanRefinement::ranked() const {
+  std::vector<std::pair<double, std::size_t>> order;
+  for (std::size_t i = 0; i < plans_.size(); ++i) order.emplace_back(estimate_us(plans_[i]), i);
+  std::sort(order.begin(), order.end());
+  std::vector<std::size_t> places;
+  for (const auto& [estimate, place] : order) places.push_back(place);
+  return places;
+}
+
+void PlanRefinement::take(Known& plan) {
+  plan.asked = true;
+  queue_.push_back({plan.plan, false});
+}
+
+/// Plans within reach, each as different as can be from those taken before it; of equally different ones that
+/// with the smaller sum.
+void PlanRefinement::take_diverse(std::size_t count) {
+  std::vector<std::pair<int, Known*>> open;  // smallest difference from a plan taken
+  for (Known& known : plans_)
+    if (!known.asked && known.sum_us <= kReach * plans_.front().sum_us)
+      open.emplace_back(std::numeric_limits<int>::max(), &known);
+  const auto see = [&](const plan::FusionPlan& taken) {
+    for (auto& [least, known] : open) least = std::min(least, difference(known->plan, taken));
+  };
+  for (const PlanCandidate& taken : queue_) see(taken.plan);
+  for (; count > 0 && !open.empty(); --count) {
+    const auto farthest = std::max_element(open.begin(), open.end(),
+                                           [](const auto& a, const auto& b) { return a.first < b.first; });
+    Known& chosen = *farthest->second;
+    open.erase(farthest);
+    take(chosen);
+    see(chosen.plan);
+  }
+}
+
+void PlanRefinement::first_batch() {
+  for (std::size_t i = 0; i < std::min(finalists_, plans_.size()); ++i) take(plans_[i]);
+  take_diverse(kDiverse);
+}
+
+void PlanRefinement::next_batch() {
+  const std::vector<std::size_t> order = ranked();
+  const auto known = [&](std::size_t i) -> Known& { return plans_[order[i]]; };
+  const std::size_t most = std::min(finalists_, order.size());
+  bool promising = false;
+  for (std::size_t i = 0; i < most; ++i) promising = promising || !known(i).asked;
+  if (!promising) return;
+  const double reach_us = kReach * estimate_us(known(0));
+  std::vector<std::size_t> within;
+  for (std::size_t i = 0; i < order.size() && estimate_us(known(i)) <= reach_us; ++i)
+    if (!known(i).asked) within.push_back(i);
+  for (const std::size_t i : within) {
+    if (queue_.size() == kRound - kDrawn) break;
+    take(known(i));
+  }
+  within.erase(within.begin(), within.begin() + static_cast<std::ptrdiff_t>(queue_.size()));
+  random_.shuffle(within);
+  for (std::size_t i = 0; i < std::min(kDrawn, within.size()); ++i) take(known(within[i]));
+}
+
+void PlanRefinement::start_round() {
+  if (round_ == 0) {
+    first_batch();
+  } else if (round_ <= kRounds) {
+    next_batch();
+  }
+  ++round_;
+  done_ = queue_.empty();
+  random_.shuffle(queue_);  // what drifts meanwhile must not look like a merit of the order
+}
+
+std::vector<PlanCandidate> PlanRefinement::ask(int limit) {
+  if (queue_.empty() && waiting_ == 0 && !done_) start_round();
+  std::vector<PlanCandidate> candidates = take_last(queue_, limit);
+  waiting_ += static_cast<int>(candidates.size());
+  return candidates;
+}
+
+Finalist PlanRefinement::finalist(const Known& plan) const {
+  const Basis basis = timed_.contains(plan.plan) ? Basis::whole : timed_.empty() ? Basis::sum : Basis::model;
+  return {plan.plan, plan.sum_us, estimate_us(plan), basis};
+}
+
+std::vector<Finalist> PlanRefinement::finalists() const {
+  const std::vector<std::size_t> order = ranked();
+  std::vector<Finalist> chosen;
+  for (std::size_t i = 0; i < std::min(finalists_, order.size()); ++i)
+    chosen.push_back(finalist(plans_[order[i]]));
+  for (const ReferencePlan& reference : reference_plans()) {
+    const auto same = [&](const auto& one) { return one.plan == reference.plan; };
+    const auto known = std::find_if(plans_.begin(), plans_.end(), same);
+    if (known != plans_.end() && std::none_of(chosen.begin(), chosen.end(), same))
+      chosen.push_back(finalist(*known));
+  }
+  return chosen;
+}
+
+}  // namespace fusetune::search

@@ -1,0 +1,67 @@
+// From the sums of segments to plans worth comparing: some are timed whole, the others predicted from them.
+//
+// A whole plan takes 1.00 to 1.11 times the sum of its segments (docs/method.md), so that the best plan need
+// not be among the best sums. The first batch is the best sums and, to learn from, plans within reach that
+// differ from them and from each other. Then up to three rounds: the model of whole / sum is fitted to all
+// plans timed, every plan is predicted as its sum times that, and the most promising ones not timed yet are,
+// with a few drawn from all within reach, so that a wrong model meets plans it did not choose. It ends
+// earlier where all plans that would be finalists have been timed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "plan/shortest_path.h"
+#include "search/plan_strategy.h"
+#include "search/random_source.h"
+#include "search/selection.h"
+#include "search/whole_over_sum.h"
+
+namespace fusetune::search {
+
+class PlanRefinement : public PlanStrategy {
+ public:
+  /// `costs`: of each variant, timed alone. `finalists`: the plans that finalists() will be asked for.
+  PlanRefinement(const plan::VariantCosts& costs, int finalists, std::uint64_t seed);
+  std::vector<PlanCandidate> ask(int limit) override;
+  void tell(const plan::FusionPlan& plan, const Trial& trial) override;
+
+  /// The best plans as far as is known now, best first, then the reference plans that are not among them; at
+  /// most kMaximumFinalists. Before anything is told these are the best by their sums.
+  std::vector<Finalist> finalists() const;
+  /// Plans timed whole, and those that were not but have a prediction from them.
+  std::int64_t timed() const { return static_cast<std::int64_t>(timed_.size()); }
+  std::int64_t predicted() const;
+  /// Plans it may ask for, at most.
+  int expected() const;
+
+ private:
+  struct Known {
+    plan::FusionPlan plan;
+    double sum_us;
+    bool asked = false;
+  };
+
+  void start_round();
+  void first_batch();
+  void next_batch();
+  void take_diverse(std::size_t count);
+  void take(Known& plan);
+  double estimate_us(const Known& plan) const;
+  Finalist finalist(const Known& plan) const;
+  std::vector<std::size_t> ranked() const;
+
+  std::size_t finalists_;
+  RandomSource random_;
+  std::vector<Known> plans_;                   // those with times for all segments, smallest sum first
+  std::map<plan::FusionPlan, double> timed_;   // us
+  std::vector<WholeOverSum::Sample> samples_;  // the same over their sums
+  WholeOverSum model_;                         // fitted to all of them
+  std::vector<PlanCandidate> queue_;           // of this round, next one last
+  int waiting_ = 0, round_ = 0;
+  bool done_ = false;
+};
+
+}  // namespace fusetune::search
