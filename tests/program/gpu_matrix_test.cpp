@@ -17,6 +17,12 @@ constexpr const char* kPadded = "sliding:window=5,padding_lengths=20/31";
 constexpr const char* kHidden = "hidden rows";  // a file, written by the test
 
 /// Any two of: S 33, 63, 65; W 32, 40, 64; five masks; three dtypes; small and large logits; thread orders.
+/// In float32 large logits are up to 172 (factor 16), whose exponential is too large unless the row's maximum
+/// is taken off. The causal case has 8 (logits to 45): its long rows are ill-conditioned. With 16 a plain
+/// float32 computation of it in NumPy (one matrix product after the other, softmax less the maximum) is off
+/// by 2.5e-5 of a row's largest magnitude at [1,64,3] of attn_proj, more than the bound of 2e-5, and
+/// by 1.6e-5 where each product is summed term by term; with 8 by 3.6e-6 and 4.8e-6. The other two are off by
+/// at most 1.1e-5.
 const Case kPairs[] = {
     {Dtype::f32, 33, 2, 32, 64, "full", block::Gelu::erf, 1, ThreadOrder::forward},
     {Dtype::f16, 33, 2, 40, 96, "causal", block::Gelu::tanh, 2, ThreadOrder::reverse},
@@ -31,7 +37,7 @@ const Case kPairs[] = {
     {Dtype::bf16, 65, 1, 32, 48, kHidden, block::Gelu::tanh, 2, ThreadOrder::forward},
     {Dtype::f16, 65, 1, 64, 256, "full", block::Gelu::erf, 2, ThreadOrder::reverse},
     {Dtype::bf16, 65, 2, 40, 50, kPadded, block::Gelu::erf, 2, ThreadOrder::reverse},
-    {Dtype::f32, 65, 1, 64, 96, "causal", block::Gelu::erf, 16, ThreadOrder::random},
+    {Dtype::f32, 65, 1, 64, 96, "causal", block::Gelu::erf, 8, ThreadOrder::random},
     {Dtype::f16, 63, 1, 40, 77, kBigbird, block::Gelu::erf, 2, ThreadOrder::forward},
 };
 
