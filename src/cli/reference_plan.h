@@ -18,7 +18,7 @@ class UnfusedReference {
 
   /// Names the kernels in the settings of everything that was timed beside them.
   const std::string& hash() const { return hash_; }
-  /// Compiles them. Throws base::EnvironmentError when one does not compile, and Interrupted.
+  /// Compiles them; empty where one does not compile, which is said. Throws Interrupted.
   measure::PlanKernels compile() const;
 
  private:

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "block/data.h"
 #include "block/mask.h"
 #include "block/npy.h"
@@ -24,6 +25,7 @@ using backend::cpu::CompiledKernel;
 using backend::cpu::CpuInfo;
 
 constexpr int kMaximumThreads = 1024;
+constexpr double kReferenceTimeout = 60;  // seconds, at least
 
 lower::Isa choose_isa(const std::string& requested, const CpuInfo& cpu) {
   if (requested.empty()) return cpu.best_isa;
@@ -182,6 +184,9 @@ struct Session::Impl {
   }
 
   Exchange ask(Task task, const PlanKernels& kernels, bool whole) {
+    return ask(task, kernels, whole, options.run_timeout);
+  }
+  Exchange ask(Task task, const PlanKernels& kernels, bool whole, double timeout) {
     Request request;
     request.task = task;
     request.whole = whole;
@@ -190,9 +195,8 @@ struct Session::Impl {
       request.reference = reference.kernels;
       request.reference_us = reference.time_us;
     }
-    request.retry_seconds =
-        options.run_timeout / 2;  // a noisy machine must not look like a candidate that hangs
-    return host.ask(std::move(request), {options.run_timeout, false});
+    request.retry_seconds = timeout / 2;  // a noisy machine must not look like a candidate that hangs
+    return host.ask(std::move(request), {timeout, false});
   }
 
   CheckResult check(const PlanKernels& kernels, bool whole);
@@ -245,21 +249,30 @@ Measurement Session::Impl::measure(const PlanKernels& kernels, bool whole) {
   return measurement;
 }
 
-/// Before the first candidate is timed, if at all.
+/// Before the first candidate is timed, if at all. The limits of candidates are not the reference's: it is no
+/// candidate.
 void Session::Impl::find_reference_now() {
   if (!find_reference) return;
   ReferencePlan found = std::exchange(find_reference, {})();
+  if (found.kernels.empty()) return;
   require_whole(found.kernels);
-  const CheckResult checked = check(found.kernels, true);
-  if (checked.outcome != Outcome::ok)
-    throw base::EnvironmentError("the plan that others are to be timed beside does not run right: " +
-                                 checked.message);
+  const double limit = std::max(options.run_timeout, kReferenceTimeout);
+  const auto refuse = [](const std::string& why) {
+    base::note("the plan that others are to be timed beside " + why + "; they are timed by themselves");
+  };
+  {
+    const DeviceLock::Hold hold = lock.for_compiling();
+    const Exchange checked = ask(Task::check, found.kernels, true, limit);
+    if (checked.outcome != Outcome::ok) return refuse(checked.message);
+    if (checked.reply.check.outcome != Outcome::ok) {
+      host.retire();
+      return refuse("does not run right: " + checked.reply.check.message);
+    }
+  }
   if (!(found.time_us > 0)) {
     const DeviceLock::Hold hold = lock.for_timing();
-    const Exchange exchange = ask(Task::level, found.kernels, true);
-    if (exchange.outcome != Outcome::ok)
-      throw base::EnvironmentError("timing the plan that others are to be timed beside failed: it " +
-                                   exchange.message);
+    const Exchange exchange = ask(Task::level, found.kernels, true, limit);
+    if (exchange.outcome != Outcome::ok) return refuse(exchange.message);
     found.time_us = exchange.reply.level_us;
   }
   reference = std::move(found);

@@ -111,9 +111,9 @@ class Session {
   CheckResult check_segment(const backend::cpu::CompiledKernel& kernel);
   /// Checks a whole plan from `hidden` to `output`.
   CheckResult check_plan(const PlanKernels& kernels);
-  /// Candidates are timed beside the plan that `find` returns, which is asked before the first is timed. The
-  /// plan is checked then: where it does not run right, the measuring call throws base::EnvironmentError.
-  /// Without this call candidates are timed by themselves.
+  /// Candidates are timed beside the plan that `find` returns, which is asked before the first is timed.
+  /// Where that plan has no kernels or does not run right, which is said, and without this call, candidates
+  /// are timed by themselves.
   void time_beside(std::function<ReferencePlan()> find);
   /// Checks, then times one segment (cache mode and samples of the options).
   Measurement measure_segment(const backend::cpu::CompiledKernel& kernel);

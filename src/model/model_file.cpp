@@ -272,6 +272,12 @@ std::string read_sidecar(const fs::path& path) {
   }
 }
 
+ModelFile checked_file(const fs::path& path, const Json& document, ModelInfo info) {
+  const std::size_t columns = features(info.schema).size();
+  return {std::move(info), checked_booster(path, document, "regressor", "reg:squarederror", columns),
+          checked_booster(path, document, "classifier", "binary:logistic", columns)};
+}
+
 }  // namespace
 
 fs::path sidecar_of(const fs::path& model) {
@@ -290,17 +296,14 @@ void write_model_file(const fs::path& path, const ModelFile& file) {
 
 ModelFile read_model_file(const fs::path& path) {
   const std::string model = base::read_file(path);
-  return parse_model_file(path, model, read_sidecar(sidecar_of(path)));
+  const Json document = parse(path, model);  // before the sidecar: a file that is no model needs none
+  return checked_file(path, document,
+                      parse_sidecar(sidecar_of(path), read_sidecar(sidecar_of(path)), base::hash_hex(model)));
 }
 
 ModelFile parse_model_file(const fs::path& path, std::string_view model, std::string_view sidecar) {
-  const Json document = parse(path, model);
-  ModelFile file;
-  file.info = parse_sidecar(sidecar_of(path), sidecar, base::hash_hex(model));
-  const std::size_t columns = features(file.info.schema).size();
-  file.regressor = checked_booster(path, document, "regressor", "reg:squarederror", columns);
-  file.classifier = checked_booster(path, document, "classifier", "binary:logistic", columns);
-  return file;
+  return checked_file(path, parse(path, model),
+                      parse_sidecar(sidecar_of(path), sidecar, base::hash_hex(model)));
 }
 
 }  // namespace fusetune::model
