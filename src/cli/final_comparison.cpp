@@ -175,20 +175,17 @@ void FinalComparison::compare_with_parts(std::vector<Entry>& entries) {
   }
 }
 
-/// Times in units of the reference, as all others: the baseline is timed beside it, and the others by their
-/// ratio to the baseline.
+/// How fast the machine was, by timing the baseline beside the reference: the report gives the times that
+/// were seen here, the store keeps plans' times in units of the reference, as it does all others.
 void FinalComparison::relate_to_reference(std::vector<Entry>& entries) {
   if (entries.empty() || !is_ok(entries[0])) return;
   const measure::Measurement beside = session_.measure_plan(entries[0].job.kernels);
   if (beside.outcome != Outcome::ok || !(beside.reference_us > 0)) return;
-  const double scale = beside.time.median_us / entries[0].record.plan.measurement.time.median_us;
+  const double slowdown = entries[0].record.plan.measurement.time.median_us / beside.time.median_us;
   for (Entry& entry : entries) {
-    measure::Measurement& measurement = entry.record.plan.measurement;
-    if (measurement.outcome != Outcome::ok) continue;
-    for (double* us : {&measurement.time.median_us, &measurement.time.mad_us, &measurement.time.min_us})
-      *us *= scale;
-    measurement.reference_us = beside.reference_us;
-    measurement.slowdown = beside.slowdown;
+    if (!is_ok(entry)) continue;
+    entry.record.plan.measurement.reference_us = beside.reference_us;
+    entry.record.plan.measurement.slowdown = slowdown;
   }
 }
 

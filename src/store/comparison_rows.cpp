@@ -9,6 +9,13 @@ namespace {
 
 using measure::Outcome;
 
+/// A comparison has its times as they were seen, a plan's row in units of the reference.
+void to_reference_units(measure::Measurement& measurement) {
+  if (!(measurement.reference_us > 0)) return;
+  for (double* us : {&measurement.time.median_us, &measurement.time.mad_us, &measurement.time.min_us})
+    *us /= measurement.slowdown;
+}
+
 /// Number of a finalist's row in plan_measurement. A comparison that gave a plan no time (it was clearly
 /// slower, the machine was too noisy) says nothing against the time the plan has. Nor does one that gave it
 /// another: a strategy's plans were timed among each other, and a search that goes on from them must not meet
@@ -16,6 +23,7 @@ using measure::Outcome;
 std::int64_t write_finalist(SQLite::Database& database, PlanRecord plan, std::int64_t run,
                             const std::string& owner) {
   require_valid(plan.measurement);
+  to_reference_units(plan.measurement);
   plan.run = run;
   const std::optional<PlanRow> before = select_row(database, plan.key());
   const Outcome outcome = plan.measurement.outcome;

@@ -114,7 +114,8 @@ struct PlanRecord : PlanKey, Trial {
 
 /// A finalist of a run against the run's baseline plan.
 struct ComparisonRecord {
-  PlanRecord plan;                      // its own time as this comparison saw it, without samples
+  /// Its own time as this comparison saw it, without samples; `slowdown` relates it to the reference.
+  PlanRecord plan;
   double ratio = 1, low = 1, high = 1;  // time plan / time baseline and its 95 % interval; `ok` only
   int pairs = 0;
   /// Time plan / sum of its segments' times, timed in turn, and its 95 % interval.

@@ -159,7 +159,7 @@ TEST_F(StoreTest, KnownPlanThatIsDrawnBecomesUniform) {
   EXPECT_EQ(drawn.state, ClaimState::measured);
   EXPECT_EQ(drawn.record->sampled, Sampled::uniform);
   EXPECT_EQ(store.find_plan(plan_of(1).key())->sampled, Sampled::uniform);
-  EXPECT_EQ(store.find_plan(plan_of(1).key())->measurement.time.median_us, 100);
+  EXPECT_EQ(store.find_plan(plan_of(1).key())->measurement.time.median_us, 100 / 1.25);
 }
 
 TEST_F(StoreTest, FinalistWithoutATimeLeavesTheTimeThePlanHas) {
@@ -185,7 +185,9 @@ TEST_F(StoreTest, FinalistLeavesTheTimeThatAStrategyTook) {
   EXPECT_EQ(store.find_plan(plan_of(1).key())->sampled, Sampled::guided);
   EXPECT_EQ(store.find_plan(plan_of(2).key())->sampled, Sampled::finalist);
   store.record_finalists(run_, std::vector<ComparisonRecord>{{.plan = plan_of(2, Sampled::finalist, 75)}});
-  EXPECT_EQ(store.find_plan(plan_of(2).key())->measurement.time.median_us, 75);
+  // The plan's row is in units of the reference, what the comparison saw is in the comparison.
+  EXPECT_EQ(store.find_plan(plan_of(2).key())->measurement.time.median_us, 75 / 1.25);
+  EXPECT_EQ(store.contents().finalists.at(run_)[0].plan.measurement.time.median_us, 75);
 }
 
 // A timeout answers only who would not wait longer.
