@@ -161,15 +161,21 @@ std::vector<FinalComparison::Entry> FinalComparison::compare(std::vector<Entry> 
 }
 
 /// Whole against the sum of its segments, beside each other: times taken minutes apart differ by more than
-/// what is asked here. The answer is complete without it, so that an interrupt only ends it.
+/// what is asked here.
 void FinalComparison::compare_with_parts(std::vector<Entry>& entries) {
   const int rounds = times_that_fit(entries, 2, kLeastRounds, kRoundsWithParts);
+  for (Entry& entry : entries) {
+    if (!is_ok(entry)) continue;
+    const measure::PairedComparison parts = session_.compare_with_parts(entry.job.kernels, rounds);
+    if (parts.outcome == Outcome::ok) entry.record.whole_over_sum = {parts.ratio, parts.low, parts.high};
+  }
+}
+
+/// The answer is complete without this, so that an interrupt only ends it.
+void FinalComparison::look_closer(std::vector<Entry>& entries) {
   try {
-    for (Entry& entry : entries) {
-      if (!is_ok(entry)) continue;
-      const measure::PairedComparison parts = session_.compare_with_parts(entry.job.kernels, rounds);
-      if (parts.outcome == Outcome::ok) entry.record.whole_over_sum = {parts.ratio, parts.low, parts.high};
-    }
+    relate_to_reference(entries);
+    compare_with_parts(entries);
   } catch (const Interrupted&) {
     base::note("interrupted while plans were timed beside their segments: the rest of that is left out");
   }
@@ -181,11 +187,12 @@ void FinalComparison::relate_to_reference(std::vector<Entry>& entries) {
   if (entries.empty() || !is_ok(entries[0])) return;
   const measure::Measurement beside = session_.measure_plan(entries[0].job.kernels);
   if (beside.outcome != Outcome::ok || !(beside.reference_us > 0)) return;
-  const double slowdown = entries[0].record.plan.measurement.time.median_us / beside.time.median_us;
   for (Entry& entry : entries) {
     if (!is_ok(entry)) continue;
-    entry.record.plan.measurement.reference_us = beside.reference_us;
-    entry.record.plan.measurement.slowdown = slowdown;
+    measure::Measurement& measurement = entry.record.plan.measurement;
+    measurement.reference_us = beside.reference_us;
+    // By its ratio: plans that were clearly apart were timed for a while only.
+    measurement.slowdown = measurement.time.median_us / (beside.time.median_us * entry.record.ratio);
   }
 }
 
@@ -204,9 +211,8 @@ std::optional<FinalResult> FinalComparison::time(const std::vector<search::Final
   if (!result.reused) {
     compile(entries);
     entries = compare(std::move(entries), pairs);
-    relate_to_reference(entries);
     store_.record_finalists(run_, records_of(entries));
-    compare_with_parts(entries);
+    look_closer(entries);
     result.finalists = records_of(entries);
     store_.record_finalists(run_, result.finalists);
   }

@@ -48,6 +48,7 @@ class FinalComparison {
   std::string hash_of(const std::vector<Entry>& entries, int pairs) const;
   void compile(std::vector<Entry>& entries);
   std::vector<Entry> compare(std::vector<Entry> entries, int pairs);
+  void look_closer(std::vector<Entry>& entries);
   void relate_to_reference(std::vector<Entry>& entries);
   void compare_with_parts(std::vector<Entry>& entries);
   static bool is_ok(const Entry& entry);

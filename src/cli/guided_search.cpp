@@ -63,14 +63,8 @@ std::string GuidedSearch::run_plans(SearchProgress& progress) {
 }
 
 void GuidedSearch::add_plan_counts() {
-  const SearchCounts& plans = plans_->counts();
   counts_ = segments_.counts();
-  counts_.reused += plans.reused;
-  counts_.measured += plans.measured;
-  for (const auto& [outcome, count] : plans.outcomes) counts_.outcomes[outcome] += count;
-  counts_.failures.insert(counts_.failures.end(), plans.failures.begin(), plans.failures.end());
-  counts_.compile_seconds.insert(counts_.compile_seconds.end(), plans.compile_seconds.begin(),
-                                 plans.compile_seconds.end());
+  counts_.add(plans_->counts());
 }
 
 double GuidedSearch::seconds() const {

@@ -156,6 +156,11 @@ void PlanSearch::compile(std::vector<Job>& jobs, SearchProgress& progress) {
 void PlanSearch::finish(Job job, measure::Measurement measurement) {
   store::PlanRecord& record = job.job.record;
   record.measurement = std::move(measurement);
+  if (record.measurement.outcome == Outcome::ok && !(record.measurement.reference_us > 0)) {
+    // Timed by itself: no answer to who asks for times in units of the reference.
+    store_.release_plan(record.key());
+    record.settings = settings_.timing_alone;
+  }
   store_.record_plan(record);
   ++counts_.measured;
   counts_.note_reference(record.measurement);

@@ -40,7 +40,7 @@ store::RunRecord newest_run(const store::TuningStore& store, const std::string& 
 }
 
 void read_result(const nlohmann::json& best, RecordedBest& found) {
-  const auto time = best.at("time_us");
+  const auto& time = best.at("time_us");
   found.plan = plan::FusionPlan::from_mask({best.at("mask").get<std::uint16_t>()});
   found.time_us = time.at("value");
   found.low_us = time.at("low");

@@ -142,20 +142,26 @@ class Search {
         report_.problem_key, {report_.fingerprint, session.environment().fields},
         fmt::format("{{\"strategy\": \"{}\", \"pairs\": {}, \"finalists\": {}, \"fresh\": {}}}",
                     arguments.strategy, arguments.pairs, arguments.finalists, arguments.fresh));
-    settings_ = {.stop = arguments.stop(options),
-                 .fresh = arguments.fresh,
-                 .finalists = arguments.finalists,
-                 .pairs = arguments.pairs,
-                 .cache_mode = std::string(measure::name(session_options.cache)),
-                 .timing = store::settings_text(session_options.samples, session_options.min_sample_seconds,
-                                                reference_.hash()),
-                 .limits = {session_options.compile_timeout, session_options.run_timeout},
-                 .data = data_identity(session_options),
-                 .repeat_options = problem_and_device};
+    settings_ = {
+        .stop = arguments.stop(options),
+        .fresh = arguments.fresh,
+        .finalists = arguments.finalists,
+        .pairs = arguments.pairs,
+        .cache_mode = std::string(measure::name(session_options.cache)),
+        .timing = store::settings_text(session_options.samples, session_options.min_sample_seconds,
+                                       reference_.hash()),
+        .timing_alone = store::settings_text(session_options.samples, session_options.min_sample_seconds),
+        .limits = {session_options.compile_timeout, session_options.run_timeout},
+        .data = data_identity(session_options),
+        .repeat_options = problem_and_device};
     session.time_beside([this] {
       const auto known = store_.reference_time(report_.problem_key, report_.fingerprint, settings_.cache_mode,
                                                settings_.timing);
-      return measure::ReferencePlan{reference_.compile(), known.value_or(0)};
+      return measure::ReferencePlan{reference_.compile(), known.value_or(0), [this](double us) {
+                                      return store_.agree_on_reference_time(
+                                          report_.problem_key, report_.fingerprint, settings_.cache_mode,
+                                          settings_.timing, us);
+                                    }};
     });
   }
 

@@ -26,7 +26,8 @@ struct SearchSettings {
   int finalists = 8;   // best plans that are timed against each other, besides the reference plans
   int pairs = 0;       // alternating pairs of each finalist with the baseline; 0: as many as time allows
   std::string cache_mode;
-  std::string timing;          // store::settings_text()
+  std::string timing;          // store::settings_text(), the reference in it
+  std::string timing_alone;    // the same without: where the reference does not run
   store::Limits limits;        // of one candidate
   std::string data;            // "generated", or a hash of the weights and input files
   std::string repeat_options;  // of a command line that repeats one candidate
@@ -60,6 +61,19 @@ struct SearchCounts {
     reference_us = measurement.reference_us;
     least_slowdown = first ? measurement.slowdown : std::min(least_slowdown, measurement.slowdown);
     most_slowdown = std::max(most_slowdown, measurement.slowdown);
+  }
+
+  /// Those of another stage of the same search.
+  void add(const SearchCounts& other) {
+    reused += other.reused;
+    measured += other.measured;
+    for (const auto& [outcome, count] : other.outcomes) outcomes[outcome] += count;
+    failures.insert(failures.end(), other.failures.begin(), other.failures.end());
+    compile_seconds.insert(compile_seconds.end(), other.compile_seconds.begin(), other.compile_seconds.end());
+    if (!(other.reference_us > 0)) return;
+    least_slowdown = reference_us > 0 ? std::min(least_slowdown, other.least_slowdown) : other.least_slowdown;
+    most_slowdown = std::max(most_slowdown, other.most_slowdown);
+    reference_us = other.reference_us;
   }
 };
 

@@ -127,6 +127,11 @@ std::vector<SegmentSearch::Job> SegmentSearch::prepare(const std::vector<search:
 /// Stores a result and tells the strategy, except that a noisy candidate first gets further chances.
 void SegmentSearch::finish(Job job, measure::Measurement measurement) {
   job.record.measurement = std::move(measurement);
+  if (job.record.measurement.outcome == Outcome::ok && !(job.record.measurement.reference_us > 0)) {
+    // Timed by itself: no answer to who asks for times in units of the reference.
+    store_.release(job.record.key);
+    job.record.key.settings = settings_.timing_alone;
+  }
   store_.record(job.record);
   ++counts_.measured;
   counts_.note_reference(job.record.measurement);

@@ -199,6 +199,15 @@ struct Session::Impl {
     return host.ask(std::move(request), {timeout, false});
   }
 
+  /// What a candidate's limit has to allow for its reference: one sample a sample, as many again where the
+  /// speed changes, on a machine several times slower than agreed.
+  double reference_seconds() const {
+    constexpr double kSlower = 4;
+    return reference.kernels.empty() ? 0
+                                     : kSlower * 2 * (options.samples + 4) *
+                                           std::max(2 * options.min_sample_seconds, 1e-6 * reference.time_us);
+  }
+
   CheckResult check(const PlanKernels& kernels, bool whole);
   Measurement measure(const PlanKernels& kernels, bool whole);
   void find_reference_now();
@@ -235,7 +244,7 @@ CheckResult Session::Impl::check(const PlanKernels& kernels, bool whole) {
 Measurement Session::Impl::measure(const PlanKernels& kernels, bool whole) {
   find_reference_now();
   const DeviceLock::Hold hold = lock.for_timing();
-  Exchange exchange = ask(Task::measure, kernels, whole);
+  Exchange exchange = ask(Task::measure, kernels, whole, options.run_timeout + reference_seconds());
   Measurement measurement;
   if (exchange.outcome != Outcome::ok) {
     measurement.outcome = exchange.outcome;
@@ -273,7 +282,7 @@ void Session::Impl::find_reference_now() {
     const DeviceLock::Hold hold = lock.for_timing();
     const Exchange exchange = ask(Task::level, found.kernels, true, limit);
     if (exchange.outcome != Outcome::ok) return refuse(exchange.message);
-    found.time_us = exchange.reply.level_us;
+    found.time_us = found.agree ? found.agree(exchange.reply.level_us) : exchange.reply.level_us;
   }
   reference = std::move(found);
 }

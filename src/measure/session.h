@@ -59,7 +59,9 @@ using PlanKernels = std::vector<backend::cpu::CompiledKernel>;
 /// A plan that candidates are timed beside, so that the machine's changing speed cancels (see timing.h).
 struct ReferencePlan {
   PlanKernels kernels;
-  double time_us = 0;  // what it takes, as earlier sessions found it; 0: to be found out, in about a second
+  double time_us = 0;  // what it takes by agreement; 0: to be found out, in about a second
+  /// Takes what was found out and returns what is agreed; empty: that.
+  std::function<double(double)> agree = {};
 };
 
 /// Two-sided comparison of plan b against plan a from alternating pairs: ratio = time b / time a.

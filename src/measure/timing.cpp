@@ -57,13 +57,14 @@ void stream_over(const ft_args* args, int thread, int /*threads*/, ft_barrier* /
 
 // A level is the median of a window, where the fastest two windows agree.
 constexpr auto kLevelWindow = std::chrono::milliseconds(250);
-constexpr std::size_t kLeastWindowSamples = 3, kLeastWindows = 4, kMostWindows = 20;
+constexpr std::size_t kLeastWindowSamples = 3, kLeastWindows = 4;
+constexpr auto kMostLevelTime = std::chrono::seconds(5);
 constexpr double kLevelAgreement = 0.03;
 
 bool is_settled(std::vector<double> levels) {
   if (levels.size() < kLeastWindows) return false;
   std::partial_sort(levels.begin(), levels.begin() + 2, levels.end());
-  return levels.size() >= kMostWindows || levels[1] <= (1 + kLevelAgreement) * levels[0];
+  return levels[1] <= (1 + kLevelAgreement) * levels[0];
 }
 
 }  // namespace
@@ -181,8 +182,10 @@ class Timer::Series {
   double time_reference() {
     if (reference_.sequence == nullptr) return 0;
     Sample sample = timer_.sample(*reference_.sequence);
-    for (; sample.interrupted && !too_often_interrupted(); sample = timer_.sample(*reference_.sequence))
+    for (; sample.interrupted; sample = timer_.sample(*reference_.sequence)) {
       ++interrupted_;
+      if (too_often_interrupted()) return sample.seconds * 1e6;  // the series is noisy and ends
+    }
     reference_seconds_ = sample.seconds * reference_.sequence->passes;
     references_us_.push_back(sample.seconds * 1e6);
     return references_us_.back();
@@ -245,7 +248,8 @@ SampleSeries Timer::series(TimedSequence& sequence, int count, Clock::time_point
 
 double Timer::level(TimedSequence& sequence) {
   std::vector<double> levels;
-  while (!is_settled(levels)) {
+  const auto latest = Clock::now() + kMostLevelTime;
+  while (!is_settled(levels) && (levels.size() < 2 || Clock::now() < latest)) {
     const auto end = Clock::now() + kLevelWindow;
     std::vector<double> samples_us;
     while (samples_us.size() < kLeastWindowSamples || Clock::now() < end)

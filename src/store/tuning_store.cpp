@@ -12,6 +12,22 @@
 #include "store/run_rows.h"
 
 namespace fusetune::store {
+namespace {
+
+std::optional<double> agreed_reference_time(SQLite::Database& database, const std::string& problem,
+                                            const std::string& environment, const std::string& cache_mode,
+                                            const std::string& settings) {
+  SQLite::Statement statement(database,
+                              "SELECT time_us FROM reference_time WHERE problem = ? AND environment = ?"
+                              " AND cache_mode = ? AND settings = ?");
+  statement.bind(1, problem);
+  statement.bind(2, environment);
+  statement.bind(3, cache_mode);
+  statement.bind(4, settings);
+  return statement.executeStep() ? std::optional(statement.getColumn(0).getDouble()) : std::nullopt;
+}
+
+}  // namespace
 
 std::string_view sqlite_version() { return SQLite::getLibVersion(); }
 
@@ -135,7 +151,8 @@ std::optional<std::string> TuningStore::best_schedule(const std::string& problem
         "SELECT s.schedule FROM segment_measurement s JOIN problem p ON p.id = s.problem"
         " JOIN environment e ON e.id = s.environment WHERE p.key = :problem AND e.fingerprint = :environment"
         " AND s.cache_mode = :cache_mode AND s.variant = :variant AND s.outcome = 'ok'"
-        " ORDER BY s.data = :data DESC, s.settings = :settings DESC, s.protocol DESC, s.median_us, s.schedule"
+        " ORDER BY s.data = :data DESC, (s.settings = :settings OR"
+        " s.settings LIKE :settings || ' reference=%') DESC, s.protocol DESC, s.median_us, s.schedule"
         " LIMIT 1");
     statement.bind(":problem", problem);
     statement.bind(":environment", environment);
@@ -153,6 +170,8 @@ std::optional<double> TuningStore::reference_time(const std::string& problem, co
                                                   const std::string& settings) const {
   std::optional<double> time_us;
   impl_->connection.reading("looking up the reference's time", [&](SQLite::Database& database) {
+    time_us = agreed_reference_time(database, problem, environment, cache_mode, settings);
+    if (time_us) return;
     const std::string oldest_of =
         " JOIN problem p ON p.id = s.problem JOIN environment e ON e.id = s.environment WHERE p.key = "
         ":problem"
@@ -170,6 +189,26 @@ std::optional<double> TuningStore::reference_time(const std::string& problem, co
     if (statement.executeStep()) time_us = statement.getColumn(0).getDouble();
   });
   return time_us;
+}
+
+double TuningStore::agree_on_reference_time(const std::string& problem, const std::string& environment,
+                                            const std::string& cache_mode, const std::string& settings,
+                                            double time_us) {
+  double agreed = time_us;
+  impl_->connection.writing("agreeing on the reference's time", [&](SQLite::Database& database) {
+    SQLite::Statement statement(
+        database,
+        "INSERT OR IGNORE INTO reference_time (problem, environment, cache_mode, settings,"
+        " time_us) VALUES (?, ?, ?, ?, ?)");
+    statement.bind(1, problem);
+    statement.bind(2, environment);
+    statement.bind(3, cache_mode);
+    statement.bind(4, settings);
+    statement.bind(5, time_us);
+    statement.exec();
+    agreed = agreed_reference_time(database, problem, environment, cache_mode, settings).value_or(time_us);
+  });
+  return agreed;
 }
 
 PlanClaim TuningStore::claim_plan(const PlanRecord& candidate, ClaimPolicy policy) {

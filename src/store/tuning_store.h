@@ -116,10 +116,13 @@ class TuningStore {
   std::optional<std::string> best_schedule(const std::string& problem, const std::string& environment,
                                            const MeasuredLike& like, int variant) const;
 
-  /// What the reference plan took when candidates were first timed beside it under these settings; nullopt:
-  /// none was.
+  /// What the reference plan takes under these settings: as agreed, else as the oldest row says that was
+  /// timed beside it. nullopt: nothing was.
   std::optional<double> reference_time(const std::string& problem, const std::string& environment,
                                        const std::string& cache_mode, const std::string& settings) const;
+  /// Proposes `time_us`; returns what is agreed, which may be another search's.
+  double agree_on_reference_time(const std::string& problem, const std::string& environment,
+                                 const std::string& cache_mode, const std::string& settings, double time_us);
 
   /// The same three for whole plans. A plan that was once drawn uniformly (`sampled`) stays so, and a uniform
   /// draw that is answered by what is there makes that row uniform: claim what was drawn, don't find_plan()

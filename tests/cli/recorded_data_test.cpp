@@ -91,6 +91,14 @@ TEST_F(RecordedData, TheShippedModelIsTheOneFittedToThem) {
       << "the data changed: run tools/train_models";
   EXPECT_EQ(shipped.info().schema, model::Schema::plan);
   EXPECT_EQ(shipped.info().groups.size(), 3u);
+  const block::Problem problem = block::Problem::parse(shipped.info().groups.front());
+  const auto plans = plan::all_plans();
+  const std::vector<model::Prediction> ours = shipped.predict(problem, plans),
+                                       theirs = again.predict(problem, plans);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    ASSERT_NEAR(ours[i].time, theirs[i].time, 1e-4 * ours[i].time) << i;
+    ASSERT_NEAR(ours[i].probability, theirs[i].probability, 1e-3) << i;
+  }
   // Below it, a model would be no help; models/plans.meta.json has the figure.
   EXPECT_GE(shipped.info().metrics.at("spearman"), 0.4);
 }

@@ -60,6 +60,10 @@ TEST_F(StoreTest, TheReferencesTimeIsTheFirstUnderTheSameSettings) {
   store.record_plan(plan);
   EXPECT_EQ(known(), 3300);
   EXPECT_FALSE(store.reference_time(kProblem, "env-b", "model", settings));
+  // What is agreed on counts from then on, whoever proposes something else.
+  EXPECT_EQ(store.agree_on_reference_time(kProblem, "env-a", "model", settings, 3500), 3500);
+  EXPECT_EQ(TuningStore(file_).agree_on_reference_time(kProblem, "env-a", "model", settings, 4700), 3500);
+  EXPECT_EQ(known(), 3500);
   EXPECT_FALSE(store.reference_time(kProblem, "env-a", "cold", settings));
 }
 
