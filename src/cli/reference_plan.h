@@ -1,6 +1,5 @@
-// The plan that candidates are timed beside: unfused, every kernel with the first schedule of its space. It
-// is the same in every search of a problem on a device, unless a program version generates other kernels for
-// it.
+// The plan that candidates are timed beside: all-fused, its kernel with the first schedule of its space. It is
+// the same in every search of a problem on a device, unless a program version generates another kernel for it.
 #pragma once
 
 #include <string>
@@ -11,12 +10,12 @@
 
 namespace fusetune::cli {
 
-class UnfusedReference {
+class AllFusedReference {
  public:
-  /// Generates its kernels. Throws base::UsageError where an operator has no schedule.
-  explicit UnfusedReference(measure::Session& session);
+  /// Generates its kernels; none where an operator has no schedule.
+  explicit AllFusedReference(measure::Session& session);
 
-  /// Names the kernels in the settings of everything that was timed beside them.
+  /// Names the kernels in the settings of everything that was timed beside them; empty: there are none.
   const std::string& hash() const { return hash_; }
   /// Compiles them; empty where one does not compile, which is said. Throws Interrupted.
   measure::PlanKernels compile() const;

@@ -302,7 +302,7 @@ class Search {
   bool quiet_;
   measure::Session& session_;
   store::TuningStore store_;
-  UnfusedReference reference_;
+  AllFusedReference reference_;
   SearchReport report_;
   SearchSettings settings_, tuning_settings_;
   std::vector<plan::FusionPlan> plans_;

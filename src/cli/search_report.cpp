@@ -325,7 +325,8 @@ std::string describe_trials(const SearchReport& report, const Searcher& searcher
   }
   if (counts.reference_us > 0) {
     text += fmt::format(
-        "timed beside the unfused plan, whose time counts as {:.3f} ms; it took {:.2f} – {:.2f} times that\n",
+        "timed beside the all-fused plan, whose time counts as {:.3f} ms; it took {:.2f} – {:.2f} times "
+        "that\n",
         counts.reference_us / 1e3, counts.least_slowdown, counts.most_slowdown);
   }
   if (!report.stopped.empty())

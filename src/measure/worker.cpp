@@ -141,7 +141,8 @@ class Worker {
     measurement.dropped = series.dropped;
     measurement.slowdown = series.slowdown;
     if (series.outcome == Outcome::noisy)
-      measurement.message = "other processes took CPU time from more than a fifth of the samples";
+      measurement.message =
+          "other processes took CPU time from more than a fifth of its and its reference's samples";
     if (wrong.empty()) return;
     measurement.outcome = Outcome::wrong_result;
     measurement.message = "after it was timed, " + wrong;

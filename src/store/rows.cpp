@@ -40,6 +40,8 @@ void require_valid(const measure::Measurement& measurement) {
   const measure::TimingSummary& time = measurement.time;
   bool valid = is_time(time.median_us) && is_time(time.min_us) && std::isfinite(time.mad_us) &&
                time.mad_us >= 0 && time.count >= 1;
+  if (measurement.reference_us > 0)
+    valid = valid && is_time(measurement.reference_us) && is_time(measurement.slowdown);
   for (const double sample : measurement.samples_us) valid = valid && is_time(sample);
   if (!valid)
     throw base::InternalError("an `ok` measurement without a finite, positive time must not be stored");
