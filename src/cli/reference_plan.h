@@ -1,5 +1,6 @@
-// The plan that candidates are timed beside: all-fused, its kernel with the first schedule of its space. It is
-// the same in every search of a problem on a device, unless a program version generates another kernel for it.
+// The plan that candidates are timed beside: all-fused, its kernel with the first schedule of its space. It
+// is the same in every search of a problem on a device, unless a program version generates another kernel for
+// it.
 #pragma once
 
 #include <string>
