@@ -155,7 +155,10 @@ OpenedNpy open_npy(const std::filesystem::path& file) {
     fail(file, "it is a directory, a device or a pipe");
   std::ifstream stream(file, std::ios::binary);
   const std::uint64_t size = stream ? std::filesystem::file_size(file, error) : 0;
-  if (!stream || error) base::read_file(file);  // throws, and says why
+  if (!stream || error) {
+    base::read_file(file);  // throws, and says why
+    fail(file, "it changed while it was opened");
+  }
   std::string bytes(std::min<std::uint64_t>(size, kMostHeaderBytes), '\0');
   stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   bytes.resize(static_cast<std::size_t>(stream.gcount()));

@@ -161,10 +161,15 @@ void PlanSearch::finish(Job job, measure::Measurement measurement) {
     store_.release_plan(record.key());
     record.settings = settings_.timing_alone;
   }
-  store_.record_plan(record);
+  const bool noisy = record.measurement.outcome == Outcome::noisy;
+  if (noisy && job.compared) {
+    store_.release_plan(record.key());  // what the comparison said is better than nothing
+  } else {
+    store_.record_plan(record);
+  }
   ++counts_.measured;
   counts_.note_reference(record.measurement);
-  if (record.measurement.outcome == Outcome::noisy) {
+  if (noisy && !job.compared) {
     const std::optional<store::PlanRecord> stored = store_.find_plan(record.key());
     if (stored && store::may_retry(*stored)) {
       job.tried = true;

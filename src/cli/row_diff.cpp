@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/tie_band.h"
 #include "measure/statistics.h"
 #include "plan/fusion_plan.h"
 #include "search/certificate.h"
@@ -110,9 +111,9 @@ void add_pairs(std::vector<Entry>& a, std::vector<Entry>& b, std::size_t level, 
   }
 }
 
-/// Rows without a ratio would be overlooked at the end.
-double distance(const DiffRow& row) {
-  return row.timed() ? std::abs(std::log(row.ratio())) : row.changed_outcome() ? 1e9 : -1;
+/// What is to be seen first: changed outcomes, which would be overlooked at the end, then large ratios.
+std::pair<bool, double> distance(const DiffRow& row) {
+  return {row.changed_outcome(), row.timed() ? std::abs(std::log(row.ratio())) : -1};
 }
 
 std::vector<DiffRow> match(std::vector<Entry> a, std::vector<Entry> b, bool any_environment) {
@@ -147,7 +148,13 @@ bool DiffRow::timed() const {
 
 bool DiffRow::changed_outcome() const { return a && b && a->measurement.outcome != b->measurement.outcome; }
 
-double DiffRow::ratio() const { return b->measurement.time.median_us / a->measurement.time.median_us; }
+double DiffRow::ratio() const {
+  const double ratio = b->measurement.time.median_us / a->measurement.time.median_us;
+  // In one environment the same reference stood beside both; each file agreed for itself on what that takes.
+  const double unit_a = a->measurement.reference_us, unit_b = b->measurement.reference_us;
+  const bool same_reference = a->environment == b->environment && unit_a > 0 && unit_b > 0;
+  return same_reference ? ratio * unit_a / unit_b : ratio;
+}
 
 double DiffRow::error() const {
   return ratio() * std::hypot(relative_error(a->measurement.time), relative_error(b->measurement.time));
@@ -155,7 +162,7 @@ double DiffRow::error() const {
 
 int DiffRow::verdict() const {
   const double difference = ratio() - 1;
-  if (std::abs(difference) <= std::max(measure::kTieBand, kStandardErrors * error())) return 0;
+  if (std::abs(difference) <= std::max(base::kTieBand, kStandardErrors * error())) return 0;
   return difference < 0 ? -1 : 1;
 }
 

@@ -33,7 +33,7 @@ struct DiffRow {
   /// Both have a time.
   bool timed() const;
   bool changed_outcome() const;
-  /// Time b / time a; timed() only.
+  /// Time b / time a, in units of the reference beside them where both are of one environment; timed() only.
   double ratio() const;
   /// Standard error of ratio(), from both medians' errors; 0 where the samples are not known.
   double error() const;

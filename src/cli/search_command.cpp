@@ -20,6 +20,7 @@
 #include "cli/plan_search.h"
 #include "cli/problem_options.h"
 #include "cli/reference_plan.h"
+#include "cli/replayed_search.h"
 #include "cli/search_report.h"
 #include "cli/segment_search.h"
 #include "cli/session_options.h"
@@ -49,7 +50,7 @@ struct SearchArguments {
   std::string database = "fusetune.db";
   bool resume = false, fresh = false, verbose = false;
   int finalists = 8, pairs = 0;
-  std::string cost_model, json;
+  std::string cost_model, json, replay;
   SessionArguments session;
   ProblemOptions problem;
 
@@ -80,7 +81,11 @@ struct SearchArguments {
     options.flag("--fresh", fresh, "measure everything again");
     options.flag("--verbose", verbose, "also the best plan's schedules and every failed candidate");
     options.output("--json", json, "the result as JSON");
-    for (const char* later : {"--replay", "--dry-run", "--device"}) options.later(later);
+    options.text(
+        "--replay", replay, "FILE",
+        "measure nothing: the strategy gets its times from this database, and the answer says what it "
+        "missed");
+    for (const char* later : {"--dry-run", "--device"}) options.later(later);
     session.declare(options);
     problem.declare(options);
   }
@@ -157,11 +162,11 @@ class Search {
     session.time_beside([this] {
       const auto known = store_.reference_time(report_.problem_key, report_.fingerprint, settings_.cache_mode,
                                                settings_.timing);
-      return measure::ReferencePlan{reference_.compile(), known.value_or(0), [this](double us) {
-                                      return store_.agree_on_reference_time(
-                                          report_.problem_key, report_.fingerprint, settings_.cache_mode,
-                                          settings_.timing, us);
-                                    }};
+      return measure::TimingReference{reference_.compile(), known.value_or(0), [this](double us) {
+                                        return store_.agree_on_reference_time(
+                                            report_.problem_key, report_.fingerprint, settings_.cache_mode,
+                                            settings_.timing, us);
+                                      }};
     });
   }
 
@@ -312,6 +317,17 @@ class Search {
   std::unique_ptr<Searcher> searcher_;
 };
 
+int run_replay(const SearchArguments& arguments, const Options& options) {
+  const measure::SessionOptions session = arguments.session.session(arguments.problem);
+  const ReplayRequest request{.file = arguments.replay,
+                              .strategy = arguments.strategy,
+                              .problem = arguments.problem.problem(),
+                              .cache_mode = std::string(measure::name(session.cache)),
+                              .stop = arguments.stop(options)};
+  report_replay(replay_recorded(request), request, arguments.json);
+  return kDone;
+}
+
 }  // namespace
 
 int run_search(Options& options) {
@@ -321,6 +337,7 @@ int run_search(Options& options) {
   if (arguments.resume && arguments.fresh) throw base::UsageError("--resume and --fresh exclude each other");
   arguments.stop(options);
   check_strategy(arguments.strategy);  // before any work
+  if (!arguments.replay.empty()) return run_replay(arguments, options);
   const search::PlanStrategyInfo* const plans = search::find_plan_strategy(arguments.strategy);
   const bool uses_model = plans != nullptr && plans->needs_model;
   if (!arguments.cost_model.empty() && !uses_model)

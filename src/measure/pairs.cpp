@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <random>
 
+#include "base/tie_band.h"
+
 namespace fusetune::measure {
 namespace {
 
@@ -28,7 +30,8 @@ Interval interval_of(const PairSeries& series, bool early, int comparisons, int 
 }
 
 bool clearly_apart(const Interval& interval) {
-  return interval.low > 1 + kTieBand + kClearlyApart || interval.high < 1 - kTieBand - kClearlyApart;
+  return interval.low > 1 + base::kTieBand + kClearlyApart ||
+         interval.high < 1 - base::kTieBand - kClearlyApart;
 }
 
 /// State of one comparison run: who is still timed, and on which side of the baseline next.

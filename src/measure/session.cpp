@@ -224,8 +224,8 @@ struct Session::Impl {
   DeviceLock lock;
   SharedImage image;
   WorkerHost host;
-  std::function<ReferencePlan()> find_reference;  // until it was asked
-  ReferencePlan reference;                        // empty: candidates are timed by themselves
+  std::function<TimingReference()> find_reference;  // until it was asked
+  TimingReference reference;                        // empty: candidates are timed by themselves
   std::set<std::string> checked_plans;
 };
 
@@ -262,7 +262,7 @@ Measurement Session::Impl::measure(const PlanKernels& kernels, bool whole) {
 /// candidate.
 void Session::Impl::find_reference_now() {
   if (!find_reference) return;
-  ReferencePlan found = std::exchange(find_reference, {})();
+  TimingReference found = std::exchange(find_reference, {})();
   if (found.kernels.empty()) return;
   require_whole(found.kernels);
   const double limit = std::max(options.run_timeout, kReferenceTimeout);
@@ -351,7 +351,7 @@ CheckResult Session::check_plan(const PlanKernels& kernels) {
   return impl_->check(kernels, true);
 }
 
-void Session::time_beside(std::function<ReferencePlan()> find) { impl_->find_reference = std::move(find); }
+void Session::time_beside(std::function<TimingReference()> find) { impl_->find_reference = std::move(find); }
 
 Measurement Session::measure_segment(const CompiledKernel& kernel) { return impl_->measure({kernel}, false); }
 

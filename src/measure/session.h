@@ -57,7 +57,7 @@ struct Environment {
 using PlanKernels = std::vector<backend::cpu::CompiledKernel>;
 
 /// A plan that candidates are timed beside, so that the machine's changing speed cancels (see timing.h).
-struct ReferencePlan {
+struct TimingReference {
   PlanKernels kernels;
   double time_us = 0;  // what it takes by agreement; 0: to be found out, in about a second
   /// Takes what was found out and returns what is agreed; empty: that.
@@ -116,7 +116,7 @@ class Session {
   /// Candidates are timed beside the plan that `find` returns, which is asked before the first is timed.
   /// Where that plan has no kernels or does not run right, which is said, and without this call, candidates
   /// are timed by themselves.
-  void time_beside(std::function<ReferencePlan()> find);
+  void time_beside(std::function<TimingReference()> find);
   /// Checks, then times one segment (cache mode and samples of the options).
   Measurement measure_segment(const backend::cpu::CompiledKernel& kernel);
   /// Checks, then times one whole plan.

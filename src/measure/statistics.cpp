@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/tie_band.h"
 
 namespace fusetune::measure {
 namespace {
@@ -64,7 +65,7 @@ std::vector<double> paired_ratios(std::span<const double> a, std::span<const dou
 }
 
 bool is_tied(double ratio, const Interval& interval) {
-  return (interval.low <= 1 && 1 <= interval.high) || std::abs(ratio - 1) <= kTieBand;
+  return (interval.low <= 1 && 1 <= interval.high) || std::abs(ratio - 1) <= base::kTieBand;
 }
 
 }  // namespace fusetune::measure

@@ -8,9 +8,6 @@
 
 namespace fusetune::measure {
 
-/// Ratios this close to 1 are a tie whatever their interval: below what a timing can support.
-inline constexpr double kTieBand = 0.005;
-
 struct Interval {
   double low = 0;
   double high = 0;
@@ -33,7 +30,7 @@ Interval median_interval(std::span<const double> values, double alpha);
 /// b[i] / a[i].
 std::vector<double> paired_ratios(std::span<const double> a, std::span<const double> b);
 
-/// A tie: the interval includes 1, or the ratio is within kTieBand of 1.
+/// A tie: the interval includes 1, or the ratio is within base::kTieBand of 1.
 bool is_tied(double ratio, const Interval& interval);
 
 }  // namespace fusetune::measure

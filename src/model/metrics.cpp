@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/tie_band.h"
 
 namespace fusetune::model {
 namespace {
@@ -95,7 +96,7 @@ bool top_holds_best(std::span<const double> predicted, std::span<const double> m
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return predicted[a] < predicted[b]; });
   order.resize(std::min(k, order.size()));
-  const double limit = *std::min_element(measured.begin(), measured.end()) * (1 + kTieBand);
+  const double limit = *std::min_element(measured.begin(), measured.end()) * (1 + base::kTieBand);
   return std::any_of(order.begin(), order.end(), [&](std::size_t row) { return measured[row] <= limit; });
 }
 

@@ -7,9 +7,6 @@
 
 namespace fusetune::model {
 
-/// Ratios this close to 1 are a tie: the band of measure/statistics.h.
-inline constexpr double kTieBand = 0.005;
-
 /// Ranks 1..n; equal values share the mean of their places.
 std::vector<double> ranks(std::span<const double> values);
 
@@ -30,8 +27,8 @@ struct ClassCounts {
 };
 ClassCounts count_classes(const std::vector<bool>& predicted, const std::vector<bool>& positive);
 
-/// True when one of the `k` rows with the smallest prediction is tied with the fastest: at most kTieBand
-/// slower. Of equal predictions the earlier row comes first.
+/// True when one of the `k` rows with the smallest prediction is tied with the fastest: at most
+/// base::kTieBand slower. Of equal predictions the earlier row comes first.
 bool top_holds_best(std::span<const double> predicted, std::span<const double> measured, std::size_t k);
 
 /// What a search loses that measures only the `kept` rows: fastest kept / fastest - 1. NaN where none is

@@ -19,9 +19,10 @@ constexpr std::size_t kRound = 8, kDrawn = 2;
 constexpr int kRounds = 3;  // after the first batch
 /// What is drawn to learn from is at most this much slower than the best: the model is to be right there.
 constexpr double kReach = 1.06;
-/// How much of what a plan's own time departs from its prediction is believed. That time is one median of a
-/// machine whose speed drifts by a few percent within minutes, the prediction pools all of them but may miss
-/// what is special about the plan: as long as neither is known to be the better one, half each.
+/// How much of what a plan's own time departs from its prediction is believed. That time is a median of a
+/// dozen samples, uncertain by about as much as the best plans differ (one percent, data/recorded/README.md);
+/// the prediction pools all of them but may miss what is special about the plan: as long as neither is known
+/// to be the better one, half each.
 constexpr double kBelief = 0.5;
 
 int difference(const plan::FusionPlan& a, const plan::FusionPlan& b) {

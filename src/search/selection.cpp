@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/tie_band.h"
 
 namespace fusetune::search {
 
@@ -35,7 +36,7 @@ std::vector<Finalist> select_finalists(const plan::VariantCosts& costs, int k) {
 bool is_tied(const Contender& contender) {
   if (!contender.valid) return false;
   const bool includes_one = contender.low <= 1 && 1 <= contender.high;
-  return includes_one || std::abs(contender.ratio - 1) <= kTieBand;
+  return includes_one || std::abs(contender.ratio - 1) <= base::kTieBand;
 }
 
 Decision decide(std::span<const Contender> contenders) {

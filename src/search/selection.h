@@ -12,9 +12,6 @@
 
 namespace fusetune::search {
 
-/// Two plans within this fraction of each other are a tie whatever their interval: timing cannot tell them
-/// apart from one day to the next.
-inline constexpr double kTieBand = 0.005;
 inline constexpr int kMaximumFinalists = 16;
 
 /// Plans that every search reports against: unfused, all-fused, ByteTransformer's.
@@ -51,7 +48,7 @@ struct Contender {
   double high = 1;
 };
 
-/// Tied with the baseline: the interval includes 1, or the ratio is within kTieBand of 1.
+/// Tied with the baseline: the interval includes 1, or the ratio is within base::kTieBand of 1.
 bool is_tied(const Contender& contender);
 
 struct Decision {

@@ -49,8 +49,8 @@ std::optional<SegmentRow> select_row(SQLite::Database& database, const SegmentKe
 }
 
 std::optional<std::int64_t> find_row_number(SQLite::Database& database, const SegmentKey& key) {
-  SQLite::Statement statement(database,
-                              "SELECT s.id FROM segment_measurement s WHERE " + key_condition(kKey));
+  SQLite::Statement statement(
+      database, "SELECT s.id FROM segment_measurement s WHERE s.outcome = 'ok' AND " + key_condition(kKey));
   bind_key(statement, key);
   if (!statement.executeStep()) return std::nullopt;
   return statement.getColumn(0).getInt64();

@@ -103,6 +103,39 @@ TEST_F(RecordedData, TheShippedModelIsTheOneFittedToThem) {
   EXPECT_GE(shipped.info().metrics.at("spearman"), 0.4);
 }
 
+TEST_F(RecordedData, StandInForADevice) {
+  const auto replayed = [](const std::string& strategy, const std::string& trials) {
+    const Outcome outcome = run({"search", "--replay", "recorded.db", "--strategy", strategy, "--trials",
+                                 trials, "--preset", "minilm-l6", "--batch", "1", "--seq", "128", "--json"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.out);
+  };
+  const json all = replayed("exhaustive", "10000");
+  EXPECT_EQ(all["recorded"], 428);
+  EXPECT_EQ(all["trials"], 428);
+  EXPECT_EQ(all["stopped"], "");
+  EXPECT_EQ(all["regret"], 0);
+  const json guided = replayed("guided", "10000");
+  EXPECT_LT(guided["trials"], 428);
+  EXPECT_LT(guided["regret"], 0.02);
+  const json mask = replayed("mask", "128");
+  EXPECT_GE(mask["recorded"], 2000);
+  EXPECT_LE(mask["trials"], 128);
+  EXPECT_LT(mask["regret"], 0.05);
+  EXPECT_GT(mask["time_us"], 0);
+}
+
+TEST_F(RecordedData, ReplayNeedsWhatItIsAskedFor) {
+  const Outcome other = run({"search", "--replay", "recorded.db", "--seq", "77"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.err.find("no segments that make a plan"), std::string::npos) << other.err;
+  const Outcome timed = run({"search", "--replay", "recorded.db", "--strategy", "random", "--time-limit", "5",
+                             "--preset", "minilm-l6", "--batch", "1", "--seq", "128"});
+  EXPECT_EQ(timed.exit_code, 2);
+  EXPECT_NE(timed.err.find("--trials only"), std::string::npos) << timed.err;
+  EXPECT_NE(run({"search", "--replay", "absent.db"}).exit_code, 0);
+}
+
 TEST_F(RecordedData, TheShippedModelPredictsWithoutAnyFile) {
   const Outcome predicted = run({"predict", "0", "10922", "--cost-model", "shipped", "--preset", "minilm-l6",
                                  "--batch", "1", "--seq", "128", "--json"});

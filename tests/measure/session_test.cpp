@@ -258,7 +258,7 @@ TEST_F(SessionTest, CandidatesAreTimedBesideTheReferenceWhichIsAskedForOnce) {
   int asked = 0;
   session.time_beside([&] {
     ++asked;
-    return ReferencePlan{{kernels[0]}, 0};
+    return TimingReference{{kernels[0]}, 0};
   });
   const Measurement same = session.measure_plan({kernels[0]});
   const Measurement thrice = session.measure_plan({kernels[1]});
@@ -283,10 +283,10 @@ TEST_F(SessionTest, TheReferencesTimeMayBeKnownAndAWrongOneIsNotUsed) {
   Session session(problem, quick_options());
   const auto kernels =
       compile(session, {block_kernel(problem, "known"), block_kernel(problem, "bad", 1, "output[3] = 0;")});
-  session.time_beside([&] { return ReferencePlan{{kernels[0]}, 125}; });
+  session.time_beside([&] { return TimingReference{{kernels[0]}, 125}; });
   EXPECT_EQ(session.measure_plan({kernels[0]}).reference_us, 125);
   Session other(problem, quick_options());
-  other.time_beside([&] { return ReferencePlan{{kernels[1]}, 0}; });
+  other.time_beside([&] { return TimingReference{{kernels[1]}, 0}; });
   testing::internal::CaptureStderr();
   const Measurement alone = other.measure_plan({kernels[0]});
   EXPECT_NE(testing::internal::GetCapturedStderr().find("does not run right"), std::string::npos);

@@ -6,8 +6,6 @@
 #include <array>
 #include <cmath>
 
-#include "measure/statistics.h"
-
 namespace fusetune::model {
 namespace {
 
@@ -15,8 +13,6 @@ using testing::ElementsAre;
 using Numbers = std::vector<double>;
 
 // Expected values worked out by hand from the definitions.
-
-TEST(Metrics, TheTieBandIsTheTimers) { EXPECT_EQ(kTieBand, measure::kTieBand); }
 
 TEST(Metrics, RanksOfEqualValuesAreShared) {
   EXPECT_THAT(ranks(Numbers{30, 10, 20, 20}), ElementsAre(4, 1, 2.5, 2.5));

@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "cli/program.h"
@@ -15,6 +17,17 @@ constexpr const char* kSetUp = "export FUSETUNE_CACHE_DIR='" SEARCH_TEST_CACHE "
 constexpr const char* kProblem =
     " --batch 1 --seq 32 --heads 2 --head-size 16 --ffn 64 --layers 2 --isa generic --threads 1 --db "
     "agree.db";
+
+/// What --schedule reads: "[0-1] handoff=..." a line.
+std::string schedule_lines(const nlohmann::json& finalist) {
+  std::string lines, segments = finalist.at("plan");
+  for (const std::string& schedule : finalist.at("schedules").get<std::vector<std::string>>()) {
+    const std::size_t next = segments.find('[', 1);
+    lines += segments.substr(0, next) + " " + schedule + "\n";
+    segments.erase(0, next);
+  }
+  return lines;
+}
 
 TEST(BenchAgrees, WithTheComparisonOfASearch) {
   const base::TemporaryDirectory directory;
@@ -30,7 +43,9 @@ TEST(BenchAgrees, WithTheComparisonOfASearch) {
     if (finalist.at("outcome") != "ok" || finalist.at("mask") == finalists[0].at("mask")) continue;
     const std::string masks = std::to_string(finalists[0].at("mask").get<int>()) + " " +
                               std::to_string(finalist.at("mask").get<int>());
-    const nlohmann::json rows = run("bench " + masks + " --schedule best --pairs 60");
+    base::write_file_atomic(directory.path() / "schedules.txt",
+                            schedule_lines(finalists[0]) + schedule_lines(finalist));
+    const nlohmann::json rows = run("bench " + masks + " --schedule schedules.txt --pairs 60");
     if (rows.at(1).at("outcome") != "ok") continue;
     // Two comparisons of one pair of plans, each with its interval: both miss by a tenth at most.
     EXPECT_NEAR(std::log(rows[1].at("ratio").get<double>() / finalist.at("ratio").get<double>()), 0, 0.1)

@@ -1,0 +1,162 @@
+#include "cli/replayed_search.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/number.h"
+#include "cli/output.h"
+#include "search/plan_model.h"
+#include "search/plan_replay.h"
+#include "search/replay.h"
+#include "search/segment_model.h"
+#include "store/tuning_store.h"
+
+namespace fusetune::cli {
+namespace {
+
+/// Rows of the newest protocol among them that have a time.
+template <typename Record, typename Protocol>
+std::vector<Record> usable(std::vector<Record> records, const Protocol& protocol_of) {
+  int newest = 0;
+  for (const Record& record : records) newest = std::max(newest, protocol_of(record));
+  std::erase_if(records, [&](const Record& record) {
+    return protocol_of(record) != newest || record.measurement.outcome != measure::Outcome::ok;
+  });
+  return records;
+}
+
+/// What the file has of the problem, all of one environment.
+store::Contents read_recorded(const ReplayRequest& request) {
+  const store::TuningStore store(request.file, {.access = store::Access::look});
+  store::Contents contents =
+      store.contents({.problem = request.problem.key(), .environment = {}, .cache_mode = request.cache_mode});
+  if (contents.environments.size() > 1)
+    throw base::UsageError(fmt::format(
+        "--replay {}: it has measurements of {} environments; `db export --environment START` and "
+        "`db import` make a file of one",
+        request.file, contents.environments.size()));
+  return contents;
+}
+
+[[noreturn]] void fail_empty(const ReplayRequest& request, const char* what) {
+  throw base::UsageError(fmt::format("--replay {}: it has no {} of this problem with a time in cache mode {}",
+                                     request.file, what, request.cache_mode));
+}
+
+lower::CpuTarget target_of(const store::Contents& contents) {
+  const std::map<std::string, std::string>& fields = contents.environments.front().fields;
+  lower::CpuTarget target;
+  if (const auto isa = fields.find("isa"); isa != fields.end()) target.isa = lower::parse_isa(isa->second);
+  if (const auto threads = fields.find("threads"); threads != fields.end())
+    target.threads = static_cast<int>(base::parse_int(threads->second).value_or(1));
+  return target;
+}
+
+model::TrainOptions seeded(const block::Problem& problem) {
+  model::TrainOptions options;
+  options.seed = problem.seed;
+  return options;
+}
+
+double best_sum_us(const search::Incumbents& best) {
+  const auto cheapest = plan::cheapest_plans(best.costs(), 1);
+  return cheapest.empty() ? std::numeric_limits<double>::infinity() : cheapest.front().cost;
+}
+
+ReplayedSearch replay_segments(const ReplayRequest& request) {
+  const store::Contents contents = read_recorded(request);
+  std::vector<search::Recording> recordings;
+  search::Incumbents best;
+  for (const store::TuningRecord& record :
+       usable(contents.segments, [](const store::TuningRecord& one) { return one.key.protocol; })) {
+    const search::Trial trial{true, record.measurement.time.median_us};
+    recordings.push_back({record.key.variant, record.schedule, trial});
+    best.tell({record.key.variant, lower::Schedule::parse(record.schedule)}, trial);
+  }
+  ReplayedSearch result;
+  result.recorded = static_cast<std::int64_t>(recordings.size());
+  result.recorded_best_us = best_sum_us(best);
+  if (result.recorded_best_us == std::numeric_limits<double>::infinity())
+    fail_empty(request, "segments that make a plan,");
+  const search::Replay replay(recordings);
+  search::FittedSegmentModel model(request.problem, target_of(contents), seeded(request.problem));
+  const auto strategy = search::make_strategy(request.strategy, replay.space(), request.problem.seed, &model);
+  const search::ReplayResult found = search::replay_search(*strategy, replay, request.stop);
+  result.trials = found.trials;
+  result.stopped = found.stopped;
+  const auto cheapest = plan::cheapest_plans(found.best.costs(), 1);
+  if (cheapest.empty())
+    throw base::UsageError(
+        fmt::format("--replay: after {} trials no plan has a time for each of its segments", found.trials));
+  result.mask = cheapest.front().plan.canonical_mask().value;
+  result.best_us = cheapest.front().cost;
+  return result;
+}
+
+ReplayedSearch replay_whole_plans(const ReplayRequest& request, const search::PlanStrategyInfo& info) {
+  if (request.stop.seconds || request.stop.early_stop)
+    throw base::UsageError("--replay: strategy " + request.strategy + " is stopped by --trials only");
+  std::vector<search::TimedPlan> recorded;
+  for (const store::PlanRecord& record :
+       usable(read_recorded(request).plans, [](const store::PlanRecord& one) { return one.protocol; })) {
+    recorded.push_back({plan::FusionPlan::from_mask({record.mask}), record.measurement.time.median_us,
+                        record.sampled == store::Sampled::uniform});
+  }
+  if (recorded.empty()) fail_empty(request, "whole plans");
+  const search::PlanReplay replay(recorded);
+  const auto all = static_cast<std::int64_t>(replay.plans().size());
+  const std::int64_t trials = std::min(request.stop.trials.value_or(all), all);
+  search::FittedPlanModel model(request.problem, seeded(request.problem));
+  const search::PlanSpace space{replay.plans(), trials, info.needs_model ? &model : nullptr};
+  const auto found = search::replay_plans(*info.make(space, request.problem.seed), replay, trials);
+  ReplayedSearch result;
+  result.recorded = all;
+  result.trials = found.trials;
+  if (found.trials >= trials && trials < all) result.stopped = fmt::format("--trials {} reached", trials);
+  result.mask = found.best.canonical_mask().value;
+  result.best_us = found.best_us;
+  result.recorded_best_us = replay.best_us();
+  return result;
+}
+
+}  // namespace
+
+ReplayedSearch replay_recorded(const ReplayRequest& request) {
+  const search::PlanStrategyInfo* const plans = search::find_plan_strategy(request.strategy);
+  return plans != nullptr ? replay_whole_plans(request, *plans) : replay_segments(request);
+}
+
+void report_replay(const ReplayedSearch& found, const ReplayRequest& request, const std::string& json) {
+  const plan::FusionPlan plan = plan::FusionPlan::from_mask({found.mask});
+  const bool whole = search::find_plan_strategy(request.strategy) != nullptr;
+  const nlohmann::json result = {{"replayed", request.file},
+                                 {"strategy", request.strategy},
+                                 {"recorded", found.recorded},
+                                 {"trials", found.trials},
+                                 {"stopped", found.stopped},
+                                 {"mask", found.mask},
+                                 {"plan", plan.to_string()},
+                                 {whole ? "time_us" : "sum_us", found.best_us},
+                                 {"recorded_best_us", found.recorded_best_us},
+                                 {"regret", found.regret()}};
+  const std::string text = result.dump(2) + "\n";
+  if (json == "-") return print(text);
+  print(fmt::format("{} replayed on {} {} of {}: {} asked for{}{}\n", request.strategy, found.recorded,
+                    whole ? "plans" : "kernels", request.file, found.trials,
+                    found.stopped.empty() ? "" : ", ", found.stopped));
+  print(fmt::format(
+      "best plan  mask {}  {}  {:.1f} us {}\n{:.2f} % slower than the best of everything recorded\n",
+      found.mask, plan.to_string(), found.best_us, whole ? "whole" : "by the sum of its segments",
+      100 * found.regret()));
+  if (!json.empty()) base::write_file_atomic(json, text);
+}
+
+}  // namespace fusetune::cli
