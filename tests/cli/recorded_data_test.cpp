@@ -92,7 +92,7 @@ TEST_F(RecordedData, TheShippedModelIsTheOneFittedToThem) {
   EXPECT_EQ(shipped.info().schema, model::Schema::plan);
   EXPECT_EQ(shipped.info().groups.size(), 3u);
   const block::Problem problem = block::Problem::parse(shipped.info().groups.front());
-  const auto plans = plan::all_plans();
+  const auto& plans = plan::all_plans();
   const std::vector<model::Prediction> ours = shipped.predict(problem, plans),
                                        theirs = again.predict(problem, plans);
   for (std::size_t i = 0; i < plans.size(); ++i) {
