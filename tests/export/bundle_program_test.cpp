@@ -142,6 +142,21 @@ TEST_F(Bundle, IsCleanUnderTheAddressSanitizer) {
   EXPECT_EQ(calls.exit_code, 0) << calls.out << calls.err;
 }
 
+TEST_F(Bundle, IsCleanUnderTheThreadSanitizer) {
+  // Kernels, barrier and threads together, on more threads than most machines that test have CPUs. Without
+  // address randomization, of which some kernels do more than the sanitizer of GCC 12 expects.
+  const Outcome verified =
+      run("setarch -R true 2>/dev/null && fixed='setarch -R'; flags=$(sed -n 's/^ "
+          "*\\(-m[a-z0-9-]*\\).*/\\1/p' b/CMakeLists.txt | tr '\\n' ' '); '" TEST_CXX
+          "' -std=c++20 -O1 -w $flags -fsanitize=thread -Ib/include -Ib/src -Ib/verify b/src/*.cpp "
+          "b/verify/*.cpp "
+          "-o threads -pthread && for n in 1 3; do TSAN_OPTIONS=halt_on_error=1 $fixed ./threads "
+          "--threads $n "
+          "--expected b/verify/expected.bin || exit 1; done");
+  EXPECT_EQ(verified.exit_code, 0) << verified.out << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr("PASSED"));
+}
+
 TEST_F(Bundle, ACpuWithoutTheFeaturesIsRefusedByName) {
   const Outcome lacking =
       run("cp -r b lacking && sed -i 's/kRequired = 0x[0-9a-f]*/kRequired = 0x7ff/' "
