@@ -179,6 +179,8 @@ TEST_F(StoreTest, BestScheduleIsOfMeasurementsLikeOnesOwn) {
   EXPECT_EQ(best({"model", "generated", kDefaultSettings}), "fast") << "settings first, then the protocol";
   EXPECT_EQ(best({"model", "generated", few}), "newer");
   EXPECT_EQ(best({"model"}), "newer");
+  add("beside", 50, "generated", settings_text(12, 1e-3, "5f0c"), 2);
+  EXPECT_EQ(best({"model", "generated", kDefaultSettings}), "beside") << "whatever reference was beside it";
 }
 
 TEST_F(StoreTest, ClaimThenRecord) {
