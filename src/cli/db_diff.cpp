@@ -75,8 +75,8 @@ std::vector<DiffColumn> columns() {
        true},
       {{"outcome_a", "outcome A"}, [](const DiffRow& row) { return outcome_of(row.a); }},
       {{"outcome_b", "outcome B"}, [](const DiffRow& row) { return outcome_of(row.b); }},
-      {{"median_us_a", "A us"}, [](const DiffRow& row) { return time_of(row.a); }},
-      {{"median_us_b", "B us"}, [](const DiffRow& row) { return time_of(row.b); }},
+      {{"median_us_a", "A us", 1}, [](const DiffRow& row) { return time_of(row.a); }},
+      {{"median_us_b", "B us", 1}, [](const DiffRow& row) { return time_of(row.b); }},
       {{"ratio", "B/A", 4}, [](const DiffRow& row) { return row.timed() ? Cell(row.ratio()) : Cell(); }},
       {{"error", "+-", 4}, [](const DiffRow& row) { return row.timed() ? Cell(row.error()) : Cell(); }},
       {{"verdict", "B is"}, [](const DiffRow& row) { return Cell(verdict_of(row)); }},
@@ -111,21 +111,27 @@ std::string to_text(const Cell& cell) {
   return text == nullptr ? "" : *text;
 }
 
-/// For people: what both have; what is the same in every row stands above them.
-std::string text_of(std::vector<DiffRow> rows) {
+/// Schedules that people would not read: the same on both sides, or those of all kernels of a plan.
+bool is_left_out(const DiffColumn& column, const std::vector<DiffRow>& rows) {
+  constexpr std::size_t kReadable = 160;
+  if (!column.column.key.starts_with("schedule_")) return false;
+  const bool second = column.column.key == "schedule_b";
+  return std::any_of(rows.begin(), rows.end(),
+                     [&](const DiffRow& row) { return to_text(column.cell(row)).size() > kReadable; }) ||
+         (second && std::all_of(rows.begin(), rows.end(),
+                                [](const DiffRow& row) { return row.a->schedule == row.b->schedule; }));
+}
+
+/// What both have; what is the same in every row stands above them.
+std::string for_people(std::vector<DiffRow> rows) {
   std::erase_if(rows, [](const DiffRow& row) { return !row.a || !row.b; });
   if (rows.empty()) return "";
   std::string above;
   std::vector<DiffColumn> shown;
   for (const DiffColumn& column : columns()) {
-    const bool said = column.place && same_in_all(column, rows);
-    const bool second_schedule =
-        column.column.key == "schedule_b" && std::all_of(rows.begin(), rows.end(), [](const DiffRow& row) {
-          return row.a->schedule == row.b->schedule;
-        });
-    if (said) {
+    if (column.place && same_in_all(column, rows)) {
       above += fmt::format("  {}: {}\n", column.column.heading, to_text(column.cell(rows.front())));
-    } else if (!second_schedule) {
+    } else if (!is_left_out(column, rows)) {
       shown.push_back(column);
     }
   }
@@ -175,7 +181,7 @@ store::Contents contents_of(const std::string& file, const store::Selection& row
 
 void show(const std::string& table, const std::vector<DiffRow>& rows) {
   const DiffSummary summary = summarize(rows);
-  const std::string text = text_of(rows);
+  const std::string text = for_people(rows);
   print(text + (text.empty() ? "" : "\n") + describe(table, summary));
   explain_nothing(table, rows, summary);
 }
