@@ -1,5 +1,7 @@
 #include "cli/reference_plan.h"
 
+#include <utility>
+
 #include "base/log.h"
 #include "cli/interrupt.h"
 #include "cli/plan_job.h"
@@ -14,31 +16,20 @@ constexpr std::size_t kHashDigits = 12;  // of a text that people read
 
 AllFusedReference::AllFusedReference(measure::Session& session) : session_(session) {
   const search::Space space = search::segment_space(session.problem(), session.target());
-  const auto all_fused = plan::FusionPlan::from_mask(plan::FusionMask{0});
-  for (const plan::SegmentVariant& variant : all_fused.variants()) {
-    const std::vector<lower::Schedule> schedules = space.schedules(plan::variant_index(variant), {});
-    if (schedules.empty()) {  // then no plan runs
-      sources_.clear();
-      return;
-    }
-    sources_.push_back(
-        codegen::generate_cpu(variant, schedules.front(), session.problem(), session.target()));
-  }
-  hash_ = sources_hash(sources_).substr(0, kHashDigits);
+  const plan::SegmentVariant variant = plan::FusionPlan::from_mask(plan::FusionMask{0}).variants().front();
+  const std::vector<lower::Schedule> schedules = space.schedules(plan::variant_index(variant), {});
+  if (schedules.empty()) return;
+  source_.push_back(codegen::generate_cpu(variant, schedules.front(), session.problem(), session.target()));
+  hash_ = sources_hash(source_).substr(0, kHashDigits);
 }
 
 measure::PlanKernels AllFusedReference::compile() const {
-  measure::PlanKernels kernels;
-  for (backend::cpu::CompileResult& result :
-       session_.compile(sources_, [](int, int) { stop_if_interrupted(); })) {
-    if (result.status != backend::cpu::CompileResult::Status::ok) {
-      base::note(
-          "the plan that others are to be timed beside does not compile; they are timed by themselves");
-      return {};
-    }
-    kernels.push_back(std::move(result.kernel));
-  }
-  return kernels;
+  if (source_.empty()) return {};
+  backend::cpu::CompileResult result =
+      std::move(session_.compile(source_, [](int, int) { stop_if_interrupted(); }).front());
+  if (result.status == backend::cpu::CompileResult::Status::ok) return {std::move(result.kernel)};
+  base::note("the plan that others are to be timed beside does not compile; they are timed by themselves");
+  return {};
 }
 
 }  // namespace fusetune::cli

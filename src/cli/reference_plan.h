@@ -13,17 +13,17 @@ namespace fusetune::cli {
 
 class AllFusedReference {
  public:
-  /// Generates its kernels; none where an operator has no schedule.
+  /// Generates its kernel; none where that has no schedule.
   explicit AllFusedReference(measure::Session& session);
 
-  /// Names the kernels in the settings of everything that was timed beside them; empty: there are none.
+  /// Names the kernel in the settings of everything that was timed beside it; empty: there is none.
   const std::string& hash() const { return hash_; }
-  /// Compiles them; empty where one does not compile, which is said. Throws Interrupted.
+  /// Compiles it; empty where there is none or it does not compile, which is said. Throws Interrupted.
   measure::PlanKernels compile() const;
 
  private:
   measure::Session& session_;
-  std::vector<codegen::KernelSource> sources_;
+  std::vector<codegen::KernelSource> source_;  // one or none
   std::string hash_;
 };
 

@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -66,11 +66,6 @@ model::TrainOptions seeded(const block::Problem& problem) {
   return options;
 }
 
-double best_sum_us(const search::Incumbents& best) {
-  const auto cheapest = plan::cheapest_plans(best.costs(), 1);
-  return cheapest.empty() ? std::numeric_limits<double>::infinity() : cheapest.front().cost;
-}
-
 ReplayedSearch replay_segments(const ReplayRequest& request) {
   const store::Contents contents = read_recorded(request);
   std::vector<search::Recording> recordings;
@@ -83,9 +78,8 @@ ReplayedSearch replay_segments(const ReplayRequest& request) {
   }
   ReplayedSearch result;
   result.recorded = static_cast<std::int64_t>(recordings.size());
-  result.recorded_best_us = best_sum_us(best);
-  if (result.recorded_best_us == std::numeric_limits<double>::infinity())
-    fail_empty(request, "segments that make a plan,");
+  result.recorded_best_us = best.best_sum_us();
+  if (std::isinf(result.recorded_best_us)) fail_empty(request, "segments that make a plan,");
   const search::Replay replay(recordings);
   search::FittedSegmentModel model(request.problem, target_of(contents), seeded(request.problem));
   const auto strategy = search::make_strategy(request.strategy, replay.space(), request.problem.seed, &model);

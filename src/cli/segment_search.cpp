@@ -81,13 +81,8 @@ void SegmentSearch::tell(const store::TuningRecord& record, const search::Candid
   if (trial.ok)
     edges_.push_back(
         {candidate.variant, trial.time_us, measurement.time.mad_us, std::max(1, measurement.time.count)});
-  if (best_.tell(candidate, trial)) note_new_best_sum();
+  if (best_.tell(candidate, trial)) best_sum_us_ = best_.best_sum_us();
   strategy_->tell(candidate, trial);
-}
-
-void SegmentSearch::note_new_best_sum() {
-  const auto cheapest = plan::cheapest_plans(best_.costs(), 1);
-  if (!cheapest.empty()) best_sum_us_ = cheapest.front().cost;
 }
 
 /// True when the store has the answer and the strategy was told.

@@ -51,7 +51,6 @@ class SegmentSearch : public Searcher {
   void finish(Job job, measure::Measurement measurement);
   void show(SearchProgress& progress, const std::string& extra) const;
   void tell(const store::TuningRecord& record, const search::Candidate& candidate);
-  void note_new_best_sum();
   codegen::KernelSource generate(int variant, const lower::Schedule& schedule) const;
   store::TuningRecord record_of(const search::Candidate& candidate,
                                 const codegen::KernelSource& source) const;

@@ -16,11 +16,6 @@ constexpr int kIdleRounds = 2;
 /// best.
 constexpr double kPromising = 1.03;
 
-double cheapest_sum(const Incumbents& best) {
-  const auto cheapest = plan::cheapest_plans(best.costs(), 1);
-  return cheapest.empty() ? std::numeric_limits<double>::infinity() : cheapest.front().cost;
-}
-
 /// The shortest plan through a variant that takes `time_us`.
 double cost_through(const plan::PathCosts& paths, int variant, double time_us) {
   const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(variant)].segment;
@@ -45,7 +40,7 @@ void Guided::tell(const Candidate& candidate, const Trial& trial) {
   ++told_;
   if (!has_pool_) defaults_.tell(candidate, trial);
   if (trial.ok) timed_.push_back({candidate, trial.time_us, false});
-  if (best_.tell(candidate, trial)) best_sum_us_ = cheapest_sum(best_);
+  if (best_.tell(candidate, trial)) best_sum_us_ = best_.best_sum_us();
 }
 
 void Guided::learn() {

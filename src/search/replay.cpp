@@ -1,7 +1,5 @@
 #include "search/replay.h"
 
-#include <limits>
-
 namespace fusetune::search {
 
 Replay::Replay(std::span<const Recording> recordings) {
@@ -46,8 +44,7 @@ ReplayResult replay_search(Strategy& strategy, const Replay& replay, const StopC
     elapsed_us += trial.ok ? trial.time_us : 0;
     strategy.tell(candidates.front(), trial);
     result.best.tell(candidates.front(), trial);
-    const auto best = plan::cheapest_plans(result.best.costs(), 1);
-    stop.measured(best.empty() ? std::numeric_limits<double>::infinity() : best.front().cost);
+    stop.measured(result.best.best_sum_us());
     result.trials = stop.trials();
     result.stopped = stop.reached(elapsed_us * 1e-6);
     if (!result.stopped.empty()) return result;

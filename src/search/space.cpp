@@ -39,4 +39,9 @@ plan::VariantCosts Incumbents::costs() const {
   return costs;
 }
 
+double Incumbents::best_sum_us() const {
+  const auto cheapest = plan::cheapest_plans(costs(), 1);
+  return cheapest.empty() ? std::numeric_limits<double>::infinity() : cheapest.front().cost;
+}
+
 }  // namespace fusetune::search

@@ -59,6 +59,8 @@ class Incumbents {
   int count() const;
   /// Times by variant, +infinity where there is none.
   plan::VariantCosts costs() const;
+  /// Of the cheapest plan's variants; +infinity where no plan has a time for each.
+  double best_sum_us() const;
 
  private:
   std::array<std::optional<Best>, plan::kVariantCount> best_;

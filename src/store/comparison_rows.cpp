@@ -18,8 +18,8 @@ void to_reference_units(measure::Measurement& measurement) {
 
 /// Number of a finalist's row in plan_measurement. A comparison that gave a plan no time (it was clearly
 /// slower, the machine was too noisy) says nothing against the time the plan has. Nor does one that gave it
-/// another: a strategy's plans were timed among each other, and a search that goes on from them must not meet
-/// the best of them at the speed the machine had later. What the comparison saw is in the comparison.
+/// another: a strategy's plans were all timed in one way, and a search that goes on from them must not meet
+/// the best of them as timed in another. What the comparison saw is in the comparison.
 std::int64_t write_finalist(SQLite::Database& database, PlanRecord plan, std::int64_t run,
                             const std::string& owner) {
   require_valid(plan.measurement);

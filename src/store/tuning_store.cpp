@@ -14,16 +14,21 @@
 namespace fusetune::store {
 namespace {
 
+void bind_reference(SQLite::Statement& statement, const std::string& problem, const std::string& environment,
+                    const std::string& cache_mode, const std::string& settings) {
+  statement.bind(":problem", problem);
+  statement.bind(":environment", environment);
+  statement.bind(":cache_mode", cache_mode);
+  statement.bind(":settings", settings);
+}
+
 std::optional<double> agreed_reference_time(SQLite::Database& database, const std::string& problem,
                                             const std::string& environment, const std::string& cache_mode,
                                             const std::string& settings) {
   SQLite::Statement statement(database,
-                              "SELECT time_us FROM reference_time WHERE problem = ? AND environment = ?"
-                              " AND cache_mode = ? AND settings = ?");
-  statement.bind(1, problem);
-  statement.bind(2, environment);
-  statement.bind(3, cache_mode);
-  statement.bind(4, settings);
+                              "SELECT time_us FROM reference_time WHERE problem = :problem AND environment ="
+                              " :environment AND cache_mode = :cache_mode AND settings = :settings");
+  bind_reference(statement, problem, environment, cache_mode, settings);
   return statement.executeStep() ? std::optional(statement.getColumn(0).getDouble()) : std::nullopt;
 }
 
@@ -182,10 +187,7 @@ std::optional<double> TuningStore::reference_time(const std::string& problem, co
                                               " UNION ALL SELECT s.reference_us, s.created FROM"
                                               " plan_measurement s" +
                                               oldest_of + " ORDER BY created LIMIT 1");
-    statement.bind(":problem", problem);
-    statement.bind(":environment", environment);
-    statement.bind(":cache_mode", cache_mode);
-    statement.bind(":settings", settings);
+    bind_reference(statement, problem, environment, cache_mode, settings);
     if (statement.executeStep()) time_us = statement.getColumn(0).getDouble();
   });
   return time_us;
@@ -199,12 +201,9 @@ double TuningStore::agree_on_reference_time(const std::string& problem, const st
     SQLite::Statement statement(
         database,
         "INSERT OR IGNORE INTO reference_time (problem, environment, cache_mode, settings,"
-        " time_us) VALUES (?, ?, ?, ?, ?)");
-    statement.bind(1, problem);
-    statement.bind(2, environment);
-    statement.bind(3, cache_mode);
-    statement.bind(4, settings);
-    statement.bind(5, time_us);
+        " time_us) VALUES (:problem, :environment, :cache_mode, :settings, :time_us)");
+    bind_reference(statement, problem, environment, cache_mode, settings);
+    statement.bind(":time_us", time_us);
     statement.exec();
     agreed = agreed_reference_time(database, problem, environment, cache_mode, settings).value_or(time_us);
   });
