@@ -282,10 +282,9 @@ TEST_F(SearchProgram, NothingValidIsAnAnswerWithAReason) {
 
 // Limits that allow nothing, and options of later versions.
 TEST_F(SearchProgram, RefusesByName) {
-  for (const char* bad :
-       {" --trials 0", " --trials -1", " --time-limit 0", " --time-limit -2", " --early-stop 0",
-        " --strategy nonsense", " --cost-model m.json", " --dry-run", " --epsilon -0.02",
-        " --resume --fresh", " --finalists 0", " --trials 1x"}) {
+  for (const char* bad : {" --trials 0", " --trials -1", " --time-limit 0", " --time-limit -2",
+                          " --early-stop 0", " --strategy nonsense", " --cost-model m.json", " --dry-run",
+                          " --epsilon -0.02", " --resume --fresh", " --finalists 0", " --trials 1x"}) {
     const cli_test::Outcome run = search(bad);
     EXPECT_EQ(run.exit_code, 2) << bad << run.err;
     std::string option(bad + 1);
