@@ -17,6 +17,7 @@
 #include "cli/recorded_best.h"
 #include "cli/session_options.h"
 #include "export/bundle_writer.h"
+#include "measure/device_lock.h"
 
 namespace fusetune::cli {
 namespace {
@@ -116,8 +117,19 @@ exporting::BundleInput describe_bundle(const ExportArguments& arguments, const m
   return input;
 }
 
-int compiler_jobs(const ExportArguments& arguments) {
-  return arguments.session.jobs() > 0 ? arguments.session.jobs() : backend::cpu::probe_cpu().cpus;
+exporting::WriteOptions write_options(const ExportArguments& arguments,
+                                      const measure::SessionOptions& session) {
+  const auto limits = backend::cpu::compiler_limits(arguments.session.jobs(), backend::cpu::probe_cpu());
+  return {.directory = arguments.out,
+          .archive = !arguments.no_archive,
+          .force = arguments.force,
+          .verify_timeout_seconds = session.run_timeout,
+          .build = {.timeout_seconds = session.compile_timeout,
+                    .memory_limit_bytes = limits.memory_bytes,
+                    .jobs = limits.jobs,
+                    .poll = stop_if_interrupted},
+          .turn_to_compile = {},
+          .turn_to_time = {}};
 }
 
 }  // namespace
@@ -129,13 +141,7 @@ int run_export(Options& options) {
   arguments.check(options);
   const block::Problem problem = arguments.problem.problem();
   const measure::SessionOptions session_options = arguments.session.session(arguments.problem);
-  const exporting::WriteOptions write{.directory = arguments.out,
-                                      .archive = !arguments.no_archive,
-                                      .force = arguments.force,
-                                      .verify_timeout_seconds = session_options.run_timeout,
-                                      .build = {.timeout_seconds = session_options.compile_timeout,
-                                                .jobs = compiler_jobs(arguments),
-                                                .poll = stop_if_interrupted}};
+  exporting::WriteOptions write = write_options(arguments, session_options);
   exporting::check_destination(write);
 
   catch_interrupts();
@@ -159,6 +165,11 @@ int run_export(Options& options) {
     input.norm_error = tensor.norm_error;
     input.worst_error = tensor.worst_error;
   }
+  measure::DeviceLock lock(measure::kCpuDevice, stop_if_interrupted);
+  // `new`: what holds the lock can be neither copied nor moved.
+  using Hold = measure::DeviceLock::Hold;
+  write.turn_to_compile = [&lock] { return exporting::Turn(new Hold(lock.for_compiling())); };
+  write.turn_to_time = [&lock] { return exporting::Turn(new Hold(lock.for_timing())); };
   const std::string verdict = exporting::write_bundle(input, write);
   print(fmt::format("{}\nbundle   {}\n", verdict, arguments.out));
   if (write.archive) print(fmt::format("archive  {}\n", exporting::archive_path(write.directory).string()));

@@ -18,6 +18,7 @@
 #include "cli/problem_options.h"
 #include "cli/progress.h"
 #include "cli/segment_argument.h"
+#include "measure/device_lock.h"
 #include "measure/environment.h"
 
 namespace fusetune::cli {
@@ -130,6 +131,8 @@ int compile_all(const std::vector<codegen::KernelSource>& kernels, lower::Isa is
   backend::cpu::CompileOptions options;
   options.cache_directory = base::cache_directory();
   catch_interrupts();
+  measure::DeviceLock lock(measure::kCpuDevice, stop_if_interrupted);
+  const measure::DeviceLock::Hold hold = lock.for_compiling();
   Progress progress("compiling");
   const auto results = backend::cpu::KernelCompiler(std::move(compiler), isa, options)
                            .compile(kernels, [&progress](int done, int total) {

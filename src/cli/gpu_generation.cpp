@@ -16,6 +16,7 @@
 #include "cli/problem_options.h"
 #include "cli/progress.h"
 #include "codegen/gpu_kernel.h"
+#include "measure/device_lock.h"
 
 namespace fusetune::cli {
 namespace {
@@ -186,6 +187,8 @@ int compile_all(const GpuGeneration& what, const std::vector<Architecture>& arch
   backend::cuda::CubinCompiler compiler{backend::cuda::Nvrtc(), options};
   base::note(fmt::format("{}  compiling with NVRTC {}", describe(what.problem), compiler.nvrtc().version()));
   catch_interrupts();
+  measure::DeviceLock lock(measure::kCpuDevice, stop_if_interrupted);
+  const measure::DeviceLock::Hold hold = lock.for_compiling();
   CompileReport report;
   for (const Architecture& architecture : architectures)
     compile(generate(what, architecture), architecture, what, compiler, report);

@@ -15,6 +15,7 @@
 #include "cli/progress.h"
 #include "cli/verify_findings.h"
 #include "codegen/gpu_kernel.h"
+#include "measure/device_lock.h"
 
 namespace fusetune::cli {
 namespace {
@@ -33,6 +34,7 @@ class SimtVerifier {
   explicit SimtVerifier(const SimtVerification& what)
       : what_(what),
         emulation_(what.problem, what.data, what.emulation),
+        lock_(measure::kCpuDevice, stop_if_interrupted),
         findings_(what.output.to_stdout()) {}
 
   int run() {
@@ -82,6 +84,7 @@ class SimtVerifier {
     options.cache_directory = base::cache_directory();
     backend::simt::LibraryCompiler compiler(backend::cpu::find_compiler(what_.cxx), what_.emulation.mode,
                                             options);
+    const measure::DeviceLock::Hold hold = lock_.for_compiling();
     Progress progress("compiling");
     libraries_ = compiler.compile(units, [&progress](int done, int total) {
       stop_if_interrupted();
@@ -94,6 +97,7 @@ class SimtVerifier {
     const std::string segment = candidate.variant.to_string(), schedule = candidate.schedule.to_string();
     const std::string repeat = fmt::format("fusetune verify --variant '{}' --schedule-text '{}'{}", segment,
                                            schedule, what_.options_text);
+    const measure::DeviceLock::Hold hold = lock_.for_compiling();  // by itself: a search wants its turns
     if (result.library == nullptr)
       findings_.add_failure(segment, schedule, measure::Outcome::compile_failed, result.log, repeat);
     else
@@ -113,6 +117,7 @@ class SimtVerifier {
       if (result.library == nullptr) return;
       kernels.push_back({found->source, result.library});
     }
+    const measure::DeviceLock::Hold hold = lock_.for_compiling();
     findings_.add(std::to_string(mask.value), plan::FusionPlan::from_mask(mask).to_string(),
                   emulation_.check_plan(kernels),
                   fmt::format("fusetune verify {}{}", mask.value, what_.options_text));
@@ -120,6 +125,7 @@ class SimtVerifier {
 
   const SimtVerification& what_;
   measure::Emulation emulation_;
+  measure::DeviceLock lock_;
   Findings findings_;
   std::vector<GpuCandidate> candidates_;
   std::vector<LibraryResult> libraries_;

@@ -167,6 +167,19 @@ void check_destination(const WriteOptions& options) {
   require_tool({"gzip", "--version"}, "gzip", "gzip");
 }
 
+namespace {
+
+std::string build_and_verify(const fs::path& bundle, const BundleInput& input, const WriteOptions& options) {
+  {
+    const Turn turn = options.turn_to_compile ? options.turn_to_compile() : Turn();
+    build_library(bundle, input, options.build);
+  }
+  const Turn turn = options.turn_to_time ? options.turn_to_time() : Turn();
+  return run_verify_program(bundle, input, options.verify_timeout_seconds);
+}
+
+}  // namespace
+
 std::string write_bundle(const BundleInput& input, const WriteOptions& options) {
   check_destination(options);
   const auto poll = [&options] {
@@ -178,8 +191,7 @@ std::string write_bundle(const BundleInput& input, const WriteOptions& options) 
   const Staging staging(directory);
   const fs::path bundle = staging / input.name;
   write_files(bundle, files);
-  build_library(bundle, input, options.build);
-  std::string verdict = run_verify_program(bundle, input, options.verify_timeout_seconds);
+  std::string verdict = build_and_verify(bundle, input, options);
   poll();
   add_built(bundle, "lib/lib" + input.name + ".so", files);
   add_built(bundle, "bin/" + input.name + "_verify", files);

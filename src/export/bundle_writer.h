@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "export/bundle.h"
@@ -9,12 +11,16 @@
 
 namespace fusetune::exporting {
 
+/// What is held, for as long as it lives, so that nothing disturbs what another process times.
+using Turn = std::shared_ptr<const void>;
+
 struct WriteOptions {
   std::filesystem::path directory;  // --out
   bool archive = true;              // also DIRECTORY.tar.gz
   bool force = false;               // replace an earlier bundle
   double verify_timeout_seconds = 60;
   BuildOptions build;
+  std::function<Turn()> turn_to_compile, turn_to_time;  // waited for; none: at once
 };
 
 /// Call it before long work: the destination may be written, and tar and gzip are there if they are needed.

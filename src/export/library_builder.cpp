@@ -24,9 +24,11 @@ std::string line_of(const Command& command) {
   return line;
 }
 
-void run(const Command& command, const std::string& doing, double timeout_seconds) {
+void run(const Command& command, const std::string& doing, const BuildOptions& options) {
   const base::ProcessResult result =
-      base::run_process(command, {.timeout_seconds = timeout_seconds, .memory_limit_bytes = 0, .input = {}});
+      base::run_process(command, {.timeout_seconds = options.timeout_seconds,
+                                  .memory_limit_bytes = options.memory_limit_bytes,
+                                  .input = {}});
   if (result.exit_code == 0) return;
   const std::string how = result.timed_out     ? "did not end in time"
                           : result.signal != 0 ? "was ended by signal " + std::to_string(result.signal)
@@ -94,7 +96,7 @@ class Builder {
                        (bundle_ / "lib" / name).string()};
     for (std::size_t i = 0; i < sources.size(); ++i) command.push_back(object(i));
     command.emplace_back("-pthread");
-    run(command, "linking " + name, options_.timeout_seconds);
+    run(command, "linking " + name, options_);
   }
 
   void verify_program() {
@@ -105,7 +107,7 @@ class Builder {
          "-Wl,-z,noexecstack", "-I" + (bundle_ / "include").string(),
          (bundle_ / "verify/verify.cpp").string(), "-o", (bundle_ / "bin" / name).string(),
          "-L" + (bundle_ / "lib").string(), "-l" + input_.name, "-Wl,-rpath,$ORIGIN/../lib", "-pthread"},
-        "compiling verify/verify.cpp", options_.timeout_seconds);
+        "compiling verify/verify.cpp", options_);
   }
 
  private:
@@ -119,7 +121,7 @@ class Builder {
     append(command, kCommon);
     if (kernel) append(command, input_.toolchain.kernel_flags);
     append(command, {"-pipe", "-c", (bundle_ / source).string(), "-o", to});
-    run(command, "compiling " + source, options_.timeout_seconds);
+    run(command, "compiling " + source, options_);
   }
 
   const fs::path& bundle_;

@@ -1,6 +1,7 @@
 // Compiles a bundle's sources into its library and its verify program.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -10,9 +11,10 @@
 namespace fusetune::exporting {
 
 struct BuildOptions {
-  double timeout_seconds = 120;  // per compiler call
-  int jobs = 1;                  // compilers at once
-  std::function<void()> poll;    // called between compilers; what it throws ends the work and passes through
+  double timeout_seconds = 120;         // per compiler call
+  std::int64_t memory_limit_bytes = 0;  // address space of one compiler; 0: none
+  int jobs = 1;                         // compilers at once
+  std::function<void()> poll;  // called between compilers; what it throws ends the work and passes through
 };
 
 /// Makes lib/libNAME.so and bin/NAME_verify of the sources in `bundle`, the same bytes for the same sources

@@ -9,6 +9,9 @@
 
 namespace fusetune::measure {
 
+/// The device that is this machine's CPU.
+inline constexpr std::string_view kCpuDevice = "cpu";
+
 class DeviceLock {
  public:
   /// Opens /tmp/fusetune-<device>.lock, which is one for all users and caches, or a file of that name in

@@ -162,7 +162,7 @@ struct Session::Impl {
         found_compiler(backend::cpu::find_compiler(options.cxx)),
         environment(describe_environment(cpu, isa, threads, found_compiler, options.cache)),
         compiler(found_compiler, isa, compile_options(options)),
-        lock("cpu", options.poll),
+        lock(kCpuDevice, options.poll),
         image(make_image()),
         host(options.program.empty() ? "/proc/self/exe" : options.program, worker_setup(), options.poll) {}
 

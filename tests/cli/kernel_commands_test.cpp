@@ -12,6 +12,7 @@ namespace fusetune::cli_test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 /// Odd sizes on purpose: no multiple of a tile, a vector or a mask tile.
 const std::vector<std::string> kSmall = {"--heads", "2",      "--head-size", "20",       "--seq",
@@ -46,6 +47,22 @@ TEST(Generate, StandaloneFilesCompileAlone) {
       directory.path());
   EXPECT_EQ(compile.exit_code, 0) << compile.err;
   EXPECT_EQ(std::stoi(compile.out), 7);
+}
+
+/// A compiler beside somebody's measurement would be in it.
+TEST(Generate, CompilesOnlyWhileNobodyTimes) {
+  const base::TemporaryDirectory directory;
+  const std::string generate =
+      "\"$FUSETUNE\" generate --variant \"[1]\" --compile --heads 1 --head-size 8 --seq 8";
+  ASSERT_EQ(shell(generate + " >alone.cpp", directory.path()).exit_code, 0);  // the lock's file is there now
+  const Outcome run = shell("export FUSETUNE; flock -o /tmp/fusetune-cpu.lock sh -c '" + generate +
+                                " >beside.cpp 2>said & tries=0;"
+                                " until grep -q waiting said || [ $tries = 300 ]; do"
+                                "   sleep 0.1; tries=$((tries + 1)); done;"
+                                " kill $!; cat said'",
+                            directory.path());
+  EXPECT_THAT(run.out, HasSubstr("waiting for another fusetune on this machine before compiling"));
+  EXPECT_THAT(run.out, Not(HasSubstr("compiled")));
 }
 
 TEST(Verify, ChecksEachKernelAndThePlan) {

@@ -74,12 +74,6 @@ std::string describe_end(const base::ProcessResult& process, const CompileOption
   return "failed with exit code " + std::to_string(process.exit_code);
 }
 
-/// Parallel compilers: one per CPU, and each must find a gibibyte.
-int choose_jobs(int requested, const CpuInfo& cpu) {
-  if (requested > 0) return requested;
-  return static_cast<int>(std::clamp<std::int64_t>(cpu.memory_bytes / kGiB, 1, cpu.cpus));
-}
-
 /// What all batches of one KernelCompiler share. Safe to use from several threads.
 struct CompilerState {
   CompilerState(Compiler the_compiler, lower::Isa isa, CompileOptions the_options)
@@ -88,11 +82,9 @@ struct CompilerState {
         flags(compile_flags(compiler, isa)),
         linker(find_linker(compiler)),
         cache(options.cache_directory) {
-    const CpuInfo cpu = probe_cpu();
-    jobs = choose_jobs(options.jobs, cpu);
-    if (options.memory_limit_bytes == 0) {
-      options.memory_limit_bytes = std::clamp(cpu.memory_bytes / jobs, kGiB, 16 * kGiB);
-    }
+    const CompilerLimits limits = compiler_limits(options.jobs, probe_cpu());
+    options.jobs = limits.jobs;
+    if (options.memory_limit_bytes == 0) options.memory_limit_bytes = limits.memory_bytes;
     find_support_library();
   }
 
@@ -106,7 +98,6 @@ struct CompilerState {
   std::string linker;           // empty: the driver links
   std::string support_library;  // libgcc.a: what the compiler calls for operations the CPU lacks
   std::atomic<bool> linker_works{true};
-  int jobs = 1;
   KernelCache cache;
   base::TemporaryDirectory work;
   std::atomic<unsigned> unit_counter{0};
@@ -147,8 +138,9 @@ std::vector<std::string> CompilerState::compile_command(const fs::path& source,
 
 /// Links with `ld`, and through the compiler's driver where that does not work (cross prefixes, wrappers).
 base::ProcessResult CompilerState::link(const fs::path& object, const fs::path& library) {
-  const base::ProcessOptions limits{
-      .timeout_seconds = options.timeout_seconds, .memory_limit_bytes = 0, .input = {}};
+  const base::ProcessOptions limits{.timeout_seconds = options.timeout_seconds,
+                                    .memory_limit_bytes = options.memory_limit_bytes,
+                                    .input = {}};
   if (!linker.empty() && linker_works) {
     std::vector<std::string> argv = {linker,        "-shared", "-Bsymbolic",     "-z",           "now", "-z",
                                      "noexecstack", "-o",      library.string(), object.string()};
@@ -253,7 +245,7 @@ void CompileBatch::take_from_cache() {
 
 /// Units as large as allowed, but no larger than keeps every job busy.
 void CompileBatch::fill_queue() {
-  const std::size_t jobs = static_cast<std::size_t>(compiler_.jobs);
+  const std::size_t jobs = static_cast<std::size_t>(compiler_.options.jobs);
   const std::size_t largest = static_cast<std::size_t>(std::max(1, compiler_.options.kernels_per_unit));
   const std::size_t size = std::clamp<std::size_t>((missing_.size() + jobs - 1) / jobs, 1, largest);
   for (std::size_t begin = 0; begin < missing_.size(); begin += size) {
@@ -266,7 +258,7 @@ void CompileBatch::fill_queue() {
 std::vector<CompileResult> CompileBatch::run(const std::function<void(int, int)>& progress) {
   take_from_cache();
   fill_queue();
-  const std::size_t workers = std::min(static_cast<std::size_t>(compiler_.jobs), queue_.size());
+  const std::size_t workers = std::min(static_cast<std::size_t>(compiler_.options.jobs), queue_.size());
   try {
     for (std::size_t i = 0; i < workers; ++i) threads_.emplace_back([this] { work(); });
     wait_and_report(progress);
@@ -412,6 +404,11 @@ void CompileBatch::finish(std::size_t index, CompileResult result) {
 struct KernelCompiler::Impl {
   CompilerState state;
 };
+
+CompilerLimits compiler_limits(int jobs, const CpuInfo& cpu) {
+  if (jobs <= 0) jobs = static_cast<int>(std::clamp<std::int64_t>(cpu.memory_bytes / kGiB, 1, cpu.cpus));
+  return {jobs, std::clamp(cpu.memory_bytes / jobs, kGiB, 16 * kGiB)};
+}
 
 KernelCompiler::KernelCompiler(Compiler compiler, lower::Isa isa, CompileOptions options)
     : impl_(new Impl{CompilerState(std::move(compiler), isa, std::move(options))}) {}

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/cpu_info.h"
 #include "codegen/kernel_source.h"
 
 namespace fusetune::backend::cpu {
@@ -53,6 +54,14 @@ struct CompileOptions {
   std::filesystem::path cache_directory;  // empty: uncached (a temporary directory)
   std::int64_t memory_limit_bytes = 0;  // address space of one compiler process; 0: from the machine's memory
 };
+
+/// How many compilers run at once, and the address space that each may take.
+struct CompilerLimits {
+  int jobs = 1;
+  std::int64_t memory_bytes = 0;
+};
+/// `jobs` 0: one for each CPU, as far as each finds a gibibyte.
+CompilerLimits compiler_limits(int jobs, const CpuInfo& cpu);
 
 class KernelCompiler {
  public:
