@@ -47,7 +47,7 @@ constexpr std::array<TemplateFile, 11> kTemplates = {{
 std::string_view embedded(std::string_view path) {
   for (const codegen::EmbeddedFile& file : codegen::embedded_files())
     if (file.path == path) return file.text;
-  throw base::InternalError(fmt::format("no template '{}' is embedded", path));
+  throw base::InternalError(fmt::format("no file '{}' is embedded", path));
 }
 
 std::string upper(std::string text) {
@@ -230,6 +230,7 @@ Files bundle_sources(const BundleInput& input) {
   Files files;
   add_templates(input, files);
   files["src/abi.h"] = codegen::building_block("cpu/abi.h");
+  files["verify/sampling.h"] = embedded("measure/sampling.h");
   files["src/config.h"] = config_text(input);
   files["src/mask_data.h"] =
       mask_data_text(block::Mask(without_padding(problem.mask), problem.batch, problem.seq));

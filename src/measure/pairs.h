@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "measure/outcome.h"
+#include "measure/sampling.h"
 #include "measure/statistics.h"
 
 namespace fusetune::measure {
@@ -31,12 +32,6 @@ inline constexpr int kPairsPerLook = 40;
 inline constexpr double kClearlyApart = 0.01;
 /// Error probability of all intervals of one comparison together.
 inline constexpr double kFamilyError = 0.05;
-
-/// One timed sample: seconds per pass over the launch sequence.
-struct Sample {
-  double seconds = 0;
-  bool interrupted = false;  // the machine took CPU time away while it ran: not to be used
-};
 
 /// The good pairs of one plan with the baseline, in order, microseconds.
 struct PairSeries {

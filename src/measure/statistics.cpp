@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/tie_band.h"
+#include "measure/sampling.h"
 
 namespace fusetune::measure {
 namespace {
@@ -19,11 +20,7 @@ double log_half_binomial(int n, int k) {
 
 double median(std::span<const double> values) {
   if (values.empty()) throw base::InternalError("median of no values");
-  std::vector<double> sorted(values.begin(), values.end());
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  if (sorted.size() % 2 == 1) return *middle;
-  return (*std::max_element(sorted.begin(), middle) + *middle) / 2;
+  return middle_value({values.begin(), values.end()});
 }
 
 double median_absolute_deviation(std::span<const double> values) {

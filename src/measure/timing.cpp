@@ -1,13 +1,10 @@
 #include "measure/timing.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <ctime>
 #include <thread>
 
 #include "base/error.h"
@@ -21,31 +18,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kLeastFlushBytes = 128
                                           << 20;  // also where the size of the last-level cache is unknown
-constexpr double kWarmUpSeconds = 5e-3;           // clocks and branch predictors settle
-constexpr int kMaximumPasses = 1 << 20;
-constexpr double kPassesHeadroom = 1.1;  // a slightly faster sample still lasts long enough
-
-/// What the operating system says about this process: all threads together.
-struct ProcessTimes {
-  long involuntary_switches;
-  double cpu_seconds;
-  Clock::time_point when;
-
-  static ProcessTimes now() {
-    rusage usage{};
-    timespec cpu{};
-    getrusage(RUSAGE_SELF, &usage);
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
-    return {usage.ru_nivcsw, static_cast<double>(cpu.tv_sec) + 1e-9 * static_cast<double>(cpu.tv_nsec),
-            Clock::now()};
-  }
-};
-
-bool was_interrupted(const ProcessTimes& before, const ProcessTimes& after, int threads) {
-  if (after.involuntary_switches == before.involuntary_switches) return false;
-  const double wall = std::chrono::duration<double>(after.when - before.when).count() * threads;
-  return wall - (after.cpu_seconds - before.cpu_seconds) > kStolenShare * wall;
-}
 
 /// Reads its share of a buffer: scratch is the buffer, scratch_stride the bytes of one thread.
 void stream_over(const ft_args* args, int thread, int /*threads*/, ft_barrier* /*barrier*/) {
@@ -101,10 +73,10 @@ Timer::Timer(backend::cpu::Runner& runner, CacheMode mode, double min_sample_sec
 
 Timer::~Timer() = default;
 
-/// Runs one sample's passes back to back; seconds of all of them.
-double Timer::run_passes(TimedSequence& sequence) {
+/// Runs the passes back to back, each with the next copy; seconds of all of them.
+double Timer::run_passes(TimedSequence& sequence, int passes) {
   launches_.clear();
-  for (int pass = 0; pass < sequence.passes; ++pass) {
+  for (int pass = 0; pass < passes; ++pass) {
     const std::vector<Launch>& copy = sequence.copies[sequence.next_copy];
     launches_.insert(launches_.end(), copy.begin(), copy.end());
     sequence.next_copy = (sequence.next_copy + 1) % sequence.copies.size();
@@ -117,38 +89,24 @@ double Timer::run_passes(TimedSequence& sequence) {
   return seconds;
 }
 
-/// Finds how many passes a sample takes. Warms up at the same time: the first samples of a candidate must not
-/// be slower because they came first.
+/// Finds how many passes a sample takes; in cache mode cold that is one, whatever it lasts.
 void Timer::calibrate(TimedSequence& sequence) {
   if (sequence.copies.empty()) throw base::InternalError("timing a sequence without launches");
   if (sequence.prepare) sequence.prepare();
-  sequence.passes = 1;
-  double elapsed = 0, fastest = run_passes(sequence);
-  if (mode_ == CacheMode::cold) return;
-  for (int pass = 1; pass < 3 || (elapsed < kWarmUpSeconds && pass < kMaximumPasses); ++pass) {
-    const double seconds = run_passes(sequence);
-    elapsed += seconds;
-    fastest = std::min(fastest, seconds);
-  }
-  // A pass alone includes the start of the clock, so that many together may fall short; then a few more.
-  const auto passes_for = [this](double seconds_per_pass) {
-    const double wanted = kPassesHeadroom * min_sample_seconds_ / seconds_per_pass;
-    return static_cast<int>(std::min<double>(kMaximumPasses, std::ceil(wanted)));
-  };
-  sequence.passes = std::max(1, passes_for(fastest));
-  for (double seconds = run_passes(sequence);
-       seconds < min_sample_seconds_ && sequence.passes < kMaximumPasses; seconds = run_passes(sequence)) {
-    sequence.passes = std::max(sequence.passes + 1, passes_for(seconds / sequence.passes));
+  const auto run = [&](int passes) { return run_passes(sequence, passes); };
+  if (mode_ == CacheMode::cold) {
+    run(1);
+    sequence.passes = 1;
+  } else {
+    sequence.passes = calibrated_passes(run, min_sample_seconds_);
   }
 }
 
 Sample Timer::sample(TimedSequence& sequence) {
   if (sequence.passes == 0) calibrate(sequence);
   if (sequence.prepare) sequence.prepare();
-  const ProcessTimes before = ProcessTimes::now();
-  const double seconds = run_passes(sequence);
-  const ProcessTimes after = ProcessTimes::now();
-  return {seconds / sequence.passes, was_interrupted(before, after, runner_.threads())};
+  const auto run = [&](int passes) { return run_passes(sequence, passes); };
+  return take_sample(run, sequence.passes, runner_.threads());
 }
 
 /// One attempt at a series: groups of samples, each between two references.
@@ -173,9 +131,9 @@ class Timer::Series {
   }
 
  private:
-  /// More than a fifth of what is to be taken; references count as well.
+  /// References count as well.
   bool too_often_interrupted() const {
-    return 5 * interrupted_ > count_ + static_cast<int>(references_us_.size());
+    return is_noisy(interrupted_, count_ + static_cast<int>(references_us_.size()));
   }
 
   /// Microseconds of a pass; 0 without a reference. An interrupted one is taken again and counts as dropped.

@@ -1,18 +1,12 @@
-// The one timer of fusetune: search, bench and profile all time launch sequences through it.
+// Times of launch sequences: search, bench and profile all take them with this Timer.
 //
-// A sample is a number of passes over the sequence, as many as last at least `min_sample_seconds`. Where the
-// caches stand when a pass begins is the cache mode's business:
+// How a sample is taken, and when it counts as interrupted, is in sampling.h. Where the caches stand when a
+// pass begins is the cache mode's business:
 //
 //   model  passes take the weights from rotating copies, so that they come from where a model of many layers
 //          would find them; activations are as warm as the previous pass left them
 //   warm   one copy of everything, pass after pass
 //   cold   one pass per sample, after a stream over a buffer of four times the last-level cache
-//
-// A sample from which the operating system took CPU time is marked interrupted: its involuntary context
-// switches rose *and* the threads together lost more than kStolenShare of their time. The second condition
-// keeps long samples usable: a housekeeping task that takes 20 us out of 80 ms is no disturbance, while in a
-// sample of 1 ms nearly every switch counts. On a virtual machine the loss includes what the host takes,
-// which hits all long samples alike.
 //
 // A shared machine's speed changes by a sixth from second to second and by a half now and then, without a
 // trace in the scheduler's figures, for all kernels alike. So candidates are timed beside a reference, a
@@ -34,13 +28,11 @@
 
 #include "backend/cpu/runner.h"
 #include "measure/outcome.h"
-#include "measure/pairs.h"
+#include "measure/sampling.h"
 #include "measure/session.h"
 
 namespace fusetune::measure {
 
-/// Share of the threads' CPU time that may be lost to other processes in a sample.
-inline constexpr double kStolenShare = 0.02;
 /// A series with more than a fifth of its samples interrupted is taken again, this often at most.
 inline constexpr int kSeriesAttempts = 3;
 /// Two references around a group of samples may differ by this share. A series takes as many samples again as
@@ -99,7 +91,7 @@ class Timer {
   struct FlushBuffer;
   class Series;
   void calibrate(TimedSequence& sequence);
-  double run_passes(TimedSequence& sequence);
+  double run_passes(TimedSequence& sequence, int passes);
 
   backend::cpu::Runner& runner_;
   CacheMode mode_;

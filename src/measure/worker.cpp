@@ -20,6 +20,7 @@
 #include "base/subprocess.h"
 #include "measure/candidate.h"
 #include "measure/check.h"
+#include "measure/pairs.h"
 #include "measure/protocol.h"
 #include "measure/shared_image.h"
 #include "measure/timing.h"

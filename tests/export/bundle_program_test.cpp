@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -119,6 +120,36 @@ TEST_F(Bundle, VerifyProgramFindsAWrongOutput) {
   EXPECT_THAT(wrong.out, HasSubstr("FAILED"));
   EXPECT_EQ(run("b/bin/enc_verify --expected short.bin").exit_code, 1);
   EXPECT_EQ(run("b/bin/enc_verify --expected absent.bin").exit_code, 1);
+}
+
+TEST_F(Bundle, TimesItselfWithFusetunesOwnTimer) {
+  EXPECT_EQ(base::read_file(at("b/verify/sampling.h")),
+            base::read_file(FUSETUNE_SOURCE_DIR "/src/measure/sampling.h"));
+  const Outcome alone = run("echo '#include \"sampling.h\"' > alone.cpp && '" TEST_CXX
+                            "' -std=c++17 -Wall -Wextra -Wshadow -Wconversion -Werror -pedantic "
+                            "-fsyntax-only -Ib/verify alone.cpp");
+  EXPECT_EQ(alone.exit_code, 0) << alone.err;
+  const Outcome timed = run("b/bin/enc_verify --threads 1");
+  ASSERT_EQ(timed.exit_code, 0) << timed.out << timed.err;
+  std::smatch of_samples, of_time;
+  ASSERT_TRUE(std::regex_search(
+      timed.out, of_samples,
+      std::regex("\ndropped +(\\d+) of (\\d+) samples, interrupted by other processes(: noisy)?\n")))
+      << timed.out;
+  const int dropped = std::stoi(of_samples[1]), taken = std::stoi(of_samples[2]);
+  EXPECT_GE(taken, 11);
+  EXPECT_EQ(of_samples[3].matched, 5 * dropped > taken) << timed.out;
+  if (dropped == taken) {
+    EXPECT_THAT(timed.out, HasSubstr("\ntime         none: other processes interrupted every sample\n"));
+    GTEST_SKIP() << "this machine is too busy to time anything";
+  }
+  ASSERT_TRUE(
+      std::regex_search(timed.out, of_time,
+                        std::regex("\ntime +([0-9.]+) ms, median of (\\d+) samples of (\\d+) runs? on 1 "
+                                   "thread \\(fastest ([0-9.]+) ms\\)\n")))
+      << timed.out;
+  EXPECT_EQ(std::stoi(of_time[2]) + dropped, taken);
+  EXPECT_LE(std::stod(of_time[4]), std::stod(of_time[1]));
 }
 
 TEST_F(Bundle, EveryRefusalHasACodeAndWords) {
