@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "backend/cpu/cpu_info.h"
 #include "backend/cpu/kernel_compiler.h"
@@ -58,6 +59,11 @@ struct GenerateArguments {
     output.declare(options);
     schedule.declare(options);
     problem.declare(options);
+  }
+
+  std::optional<lower::GpuSchedule> gpu_schedule() const {
+    if (schedule_text.empty()) return std::nullopt;
+    return lower::GpuSchedule::parse(schedule_text);
   }
 };
 
@@ -180,7 +186,7 @@ int run_generate(Options& options) {
   const std::vector<plan::SegmentVariant> variants = wanted_variants(arguments);
   const block::Problem problem = arguments.problem.problem();
   if (arguments.target != "cpu")
-    return generate_for_gpu({arguments.target, arguments.arch, arguments.out, arguments.schedule_text,
+    return generate_for_gpu({arguments.target, arguments.arch, arguments.out, arguments.gpu_schedule(),
                              arguments.standalone, arguments.compile, arguments.jobs, variants, problem,
                              arguments.output});
   const backend::cpu::CpuInfo cpu = backend::cpu::probe_cpu();

@@ -55,12 +55,14 @@ codegen::GpuDialect dialect_of(const GpuGeneration& what) {
   return what.target == "hip" ? codegen::GpuDialect::hip : codegen::GpuDialect::cuda;
 }
 
+/// Throws base::UsageError with the reason where the given schedule cannot run.
 std::vector<codegen::GpuKernel> generate(const GpuGeneration& what, const Architecture& architecture) {
   const lower::GpuTarget target = target_of(architecture, what.target == "hip");
   std::vector<codegen::GpuKernel> kernels;
   for (const plan::SegmentVariant& variant : what.variants)
-    kernels.push_back(codegen::generate_gpu(variant, lower::default_schedule(variant, what.problem, target),
-                                            what.problem, target));
+    kernels.push_back(codegen::generate_gpu(
+        variant, what.schedule.value_or(lower::default_schedule(variant, what.problem, target)), what.problem,
+        target));
   return kernels;
 }
 

@@ -39,6 +39,27 @@ TEST(GenerateForGpu, WritesAFileForEachSegment) {
   EXPECT_THAT(text, HasSubstr("#line 1 \"cuda/platform_hip.h\""));
 }
 
+TEST(GenerateForGpu, TakesTheGivenSchedule) {
+  const auto generate = [](const std::string& target, const std::string& schedule) {
+    return on_small_block(
+        {"generate", "--variant", "[7-9]", "--target", target, "--schedule-text", schedule});
+  };
+  for (const char* target : {"cuda", "hip"}) {
+    const Outcome run = generate(target, "handoff=norm tile=64x128x16 stages=2");
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_THAT(run.out, HasSubstr("// Schedule: handoff=norm sync=grid warps=4 tile=64x128x16 stages=2 "));
+    EXPECT_THAT(run.out, HasSubstr("using Row = RowTile<T, 16, 128, 16, 4, 2>;"));
+
+    const Outcome malformed = generate(target, "tile=banana");
+    EXPECT_EQ(malformed.exit_code, 2) << malformed.out;
+    EXPECT_THAT(malformed.err, HasSubstr("'banana'"));
+    const Outcome illegal = generate(target, "tile=64x64x24");
+    EXPECT_EQ(illegal.exit_code, 2) << illegal.out;
+    EXPECT_THAT(illegal.err, HasSubstr("segment [7-9] with schedule"));
+    EXPECT_THAT(illegal.err, HasSubstr("tile depth 24 is not a multiple of 16"));
+  }
+}
+
 TEST(GenerateForGpu, ReportsWhatNvrtcMakesOfIt) {
   const Outcome run = on_small_block({"generate", "48996", "--target", "cuda", "--arch", "sm_80,sm_90a",
                                       "--dtype", "f16", "--compile", "--json"});
