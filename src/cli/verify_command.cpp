@@ -60,38 +60,40 @@ class Verifier {
     const auto compiled = compile(session_, candidates);
     for (std::size_t i = 0; i < candidates.size(); ++i) check(candidates[i], compiled[i]);
     for (const plan::FusionMask mask : masks) check_plan(mask, candidates, compiled);
-    base::note(fmt::format("{} checked, {} failed, {} schedules refused", findings_.count(),
-                           findings_.failed(), refused_));
-    arguments_.output.write(findings_.rows());
-    if (findings_.count() == 0) base::note("nothing could be checked");
-    return findings_.failed() == 0 && findings_.count() > 0 ? kDone : kBadAnswer;
+    return findings_.finish(arguments_.output);
   }
 
  private:
   std::vector<Candidate> list(const std::vector<plan::SegmentVariant>& variants) {
     std::vector<Candidate> candidates;
     for (const plan::SegmentVariant& variant : variants) {
-      const std::size_t before = candidates.size();
       if (!arguments_.schedule_text.empty()) {
         candidates.push_back({variant, lower::Schedule::parse(arguments_.schedule_text)});
       } else {
         candidates.push_back({variant, schedules_(variant)});
-        if (arguments_.schedules == "all")
-          for (const auto& schedule : lower::program_space(variant, session_.problem(), session_.target()))
-            if (schedule != candidates[before].schedule) candidates.push_back({variant, schedule});
+        if (arguments_.schedules == "all") add_others(candidates, variant);
       }
     }
     std::erase_if(candidates, [this](const Candidate& candidate) { return refuse(candidate); });
     return candidates;
   }
 
+  /// Behind the chosen one, which is the last candidate.
+  void add_others(std::vector<Candidate>& candidates, const plan::SegmentVariant& variant) {
+    const lower::Schedule chosen = candidates.back().schedule;
+    std::vector<lower::Refused<lower::Schedule>> refused;
+    for (const auto& schedule :
+         lower::program_space(variant, session_.problem(), session_.target(), &refused))
+      if (schedule != chosen) candidates.push_back({variant, schedule});
+    for (const auto& [schedule, reason] : refused)
+      findings_.add_refusal(variant, schedule.to_string(), reason);
+  }
+
   bool refuse(const Candidate& candidate) {
     const std::string reason =
         lower::refuse(candidate.schedule, candidate.variant, session_.problem(), session_.target());
     if (reason.empty()) return false;
-    ++refused_;
-    base::note(fmt::format("refused {} {}: {}", candidate.variant.to_string(), candidate.schedule.to_string(),
-                           reason));
+    findings_.add_refusal(candidate.variant, candidate.schedule.to_string(), reason);
     return true;
   }
 
@@ -144,7 +146,6 @@ class Verifier {
   measure::Session& session_;
   ScheduleTable schedules_;
   Findings findings_;
-  int refused_ = 0;
 };
 
 std::vector<plan::SegmentVariant> wanted_variants(const VerifyArguments& arguments,

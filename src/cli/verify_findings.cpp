@@ -4,7 +4,8 @@
 
 #include <cmath>
 
-#include "cli/output.h"
+#include "base/log.h"
+#include "cli/command.h"
 
 namespace fusetune::cli {
 namespace {
@@ -68,6 +69,19 @@ void Findings::add_failure(const std::string& what, const std::string& schedule,
   check.outcome = outcome;
   check.message = message;
   add(what, schedule, check, repeat);
+}
+
+void Findings::add_refusal(const plan::SegmentVariant& variant, const std::string& schedule,
+                           const std::string& reason) {
+  ++refused_;
+  base::note(fmt::format("refused {} {}: {}", variant.to_string(), schedule, reason));
+}
+
+int Findings::finish(const RowsOutput& output) const {
+  base::note(fmt::format("{} checked, {} failed, {} schedules refused", count_, failed_, refused_));
+  output.write(rows_);
+  if (count_ == 0) base::note("nothing could be checked");
+  return failed_ == 0 && count_ > 0 ? kDone : kBadAnswer;
 }
 
 }  // namespace fusetune::cli

@@ -3,7 +3,9 @@
 
 #include <string>
 
+#include "cli/output.h"
 #include "measure/session.h"
+#include "plan/fusion_plan.h"
 #include "report/table.h"
 
 namespace fusetune::cli {
@@ -20,13 +22,16 @@ class Findings {
   void add_failure(const std::string& what, const std::string& schedule, measure::Outcome outcome,
                    const std::string& message, const std::string& repeat);
 
-  int count() const { return count_; }
-  int failed() const { return failed_; }
-  const report::Table& rows() const { return rows_; }
+  /// A schedule that cannot run, with the reason.
+  void add_refusal(const plan::SegmentVariant& variant, const std::string& schedule,
+                   const std::string& reason);
+
+  /// Sums up and writes the rows; returns the exit code.
+  int finish(const RowsOutput& output) const;
 
  private:
   bool quiet_;
-  int count_ = 0, failed_ = 0;
+  int count_ = 0, failed_ = 0, refused_ = 0;
   report::Table rows_{{{"kernel", "kernel"},
                        {"schedule", "schedule"},
                        {"outcome", "outcome"},

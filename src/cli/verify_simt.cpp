@@ -42,11 +42,7 @@ class SimtVerifier {
     compile();
     for (std::size_t i = 0; i < candidates_.size(); ++i) check(candidates_[i], libraries_[i]);
     for (const plan::FusionMask mask : what_.masks) check_plan(mask);
-    base::note(fmt::format("{} checked, {} failed, {} schedules refused", findings_.count(),
-                           findings_.failed(), refused_));
-    what_.output.write(findings_.rows());
-    if (findings_.count() == 0) base::note("nothing could be checked");
-    return findings_.failed() == 0 && findings_.count() > 0 ? kDone : kBadAnswer;
+    return findings_.finish(what_.output);
   }
 
  private:
@@ -55,8 +51,11 @@ class SimtVerifier {
       if (!what_.schedule_text.empty()) {
         add(variant, lower::GpuSchedule::parse(what_.schedule_text));
       } else if (what_.all_schedules) {
-        for (const auto& schedule : lower::program_space(variant, what_.problem, what_.target))
+        std::vector<lower::Refused<lower::GpuSchedule>> refused;
+        for (const auto& schedule : lower::program_space(variant, what_.problem, what_.target, &refused))
           add(variant, schedule);
+        for (const auto& [schedule, reason] : refused)
+          findings_.add_refusal(variant, schedule.to_string(), reason);
       } else {
         add(variant, lower::default_schedule(variant, what_.problem, what_.target));
       }
@@ -70,8 +69,7 @@ class SimtVerifier {
           {variant, schedule, codegen::generate_gpu(variant, schedule, what_.problem, what_.target)});
       return;
     }
-    ++refused_;
-    base::note(fmt::format("refused {} {}: {}", variant.to_string(), schedule.to_string(), reason));
+    findings_.add_refusal(variant, schedule.to_string(), reason);
   }
 
   void compile() {
@@ -129,7 +127,6 @@ class SimtVerifier {
   Findings findings_;
   std::vector<GpuCandidate> candidates_;
   std::vector<LibraryResult> libraries_;
-  int refused_ = 0;
 };
 
 }  // namespace

@@ -209,11 +209,20 @@ std::int64_t narrowest(const plan::SegmentVariant& variant, const block::Problem
 }
 
 /// The largest tile that still makes a task for every multiprocessor, else the smallest.
-std::pair<int, int> busy_tile(std::int64_t rows, std::int64_t columns, const GpuTarget& target) {
-  constexpr std::array<std::pair<int, int>, 4> tiles{{{128, 128}, {128, 64}, {64, 64}, {32, 64}}};
-  for (const auto& [r, c] : tiles)
-    if (ceil_div(rows, r) * ceil_div(columns, c) >= target.multiprocessors) return {r, c};
+GpuTile busy_tile(std::int64_t rows, std::int64_t columns, const GpuTarget& target) {
+  constexpr std::array<GpuTile, 4> tiles{
+      {{128, 128, 32, 8, 3}, {128, 64, 32, 4, 3}, {64, 64, 32, 4, 3}, {32, 64, 32, 4, 3}}};
+  for (const GpuTile& tile : tiles)
+    if (ceil_div(rows, tile.rows) * ceil_div(columns, tile.columns) >= target.multiprocessors) return tile;
   return tiles.back();
+}
+
+void set_tile(GpuSchedule& s, const GpuTile& tile) {
+  s.tile_rows = tile.rows;
+  s.tile_columns = tile.columns;
+  s.tile_depth = tile.depth;
+  s.warps = tile.warps;
+  s.stages = tile.stages;
 }
 
 }  // namespace
@@ -248,16 +257,21 @@ GpuSchedule canonical(const GpuSchedule& schedule, const plan::SegmentVariant& v
 
 GpuSchedule default_schedule(const plan::SegmentVariant& variant, const block::Problem& problem,
                              const GpuTarget& target) {
-  GpuSchedule s;
-  if (const std::int64_t columns = narrowest(variant, problem); columns > 0)
-    std::tie(s.tile_rows, s.tile_columns) = busy_tile(problem.tokens(), columns, target);
-  if (s.tile_rows * s.tile_columns > 64 * 128) s.warps = 8;
-  if (const std::string reason = refuse(canonical(s, variant, problem), variant, problem, target);
-      !reason.empty()) {
-    s = GpuSchedule{};  // small tiles fit everywhere
-    s.tile_rows = 32;
-    s.stages = 2;
+  std::vector<GpuTile> tiles;  // the first that fits
+  if (const std::int64_t columns = narrowest(variant, problem); columns > 0) {
+    if (target.tile) tiles.push_back(*target.tile);
+    tiles.push_back(busy_tile(problem.tokens(), columns, target));
+  } else {
+    tiles.push_back({64, 64, 32, 4, 3});
   }
+  for (const GpuTile& tile : tiles) {
+    GpuSchedule s;
+    set_tile(s, tile);
+    s = canonical(s, variant, problem);
+    if (refuse(s, variant, problem, target).empty()) return s;
+  }
+  GpuSchedule s;
+  set_tile(s, {32, 64, 32, 4, 2});  // fits everywhere
   return canonical(s, variant, problem);
 }
 
@@ -266,35 +280,52 @@ namespace {
 using GpuScheduleSet = ScheduleSet<GpuSchedule, GpuTarget>;
 
 void add_tiles(GpuScheduleSet& set) {
-  struct Tile {
-    int rows, columns, depth, warps, stages;
-  };
-  constexpr std::array<Tile, 6> tiles{{{32, 64, 64, 4, 4},
-                                       {64, 64, 64, 4, 3},
-                                       {64, 128, 32, 4, 4},
-                                       {128, 64, 32, 4, 4},
-                                       {128, 128, 32, 8, 3},
-                                       {16, 64, 64, 4, 4}}};
-  for (const Tile& tile : tiles)
-    set.add([&](GpuSchedule& s) {
-      s.tile_rows = tile.rows;
-      s.tile_columns = tile.columns;
-      s.tile_depth = tile.depth;
-      s.warps = tile.warps;
-      s.stages = tile.stages;
-    });
+  constexpr std::array<GpuTile, 6> tiles{{{32, 64, 64, 4, 4},
+                                          {64, 64, 64, 4, 3},
+                                          {64, 128, 32, 4, 4},
+                                          {128, 64, 32, 4, 4},
+                                          {128, 128, 32, 8, 3},
+                                          {16, 64, 64, 4, 4}}};
+  for (const GpuTile& tile : tiles) set.add([&](GpuSchedule& s) { set_tile(s, tile); });
   for (const int parts : {2, 4}) set.add([&](GpuSchedule& s) { s.split_k = parts; });
+}
+
+/// How a row pipeline divides its rows and the inner FFN columns.
+struct RowShape {
+  int rows, ffn, warps;
+  int stages = 0;  // 0: the tile's
+};
+
+/// Rows stay on chip; nothing where the segment has no such rows.
+void add_row_pipeline(GpuScheduleSet& set, GpuHandOff hand_off, GpuSync sync, const RowShape& shape) {
+  if (simplest_hand_off(set.variant(), hand_off) != hand_off) return;
+  set.add([&](GpuSchedule& s) {
+    s.hand_off = hand_off;
+    s.sync = sync;
+    s.tile_columns = 128;  // eight warps can divide them
+    s.row_block = shape.rows;
+    s.ffn_chunk = shape.ffn;
+    s.warps = shape.warps;
+    if (shape.stages > 0) s.stages = shape.stages;
+  });
+}
+
+/// True where rows behind attention are all that a segment has: their shape matters most there. Behind
+/// attention they are one phase of several.
+bool is_rows_only(const plan::SegmentVariant& variant) { return variant.segment.first >= plan::kCoreLast; }
+
+void add_row_pipelines(GpuScheduleSet& set) {
+  constexpr std::array<RowShape, 3> shapes{{{16, 256, 4}, {32, 256, 4}, {32, 512, 8}}};
+  const std::size_t count = is_rows_only(set.variant()) ? shapes.size() : 1;
+  for (const GpuHandOff hand_off : {GpuHandOff::norm, GpuHandOff::pipeline}) {
+    for (std::size_t i = 0; i < count; ++i) add_row_pipeline(set, hand_off, GpuSync::grid, shapes[i]);
+    add_row_pipeline(set, hand_off, GpuSync::rows, shapes.front());
+  }
 }
 
 void add_schedules_worth_timing(GpuScheduleSet& set) {
   const plan::SegmentVariant& variant = set.variant();
-  for (const GpuHandOff hand_off : {GpuHandOff::norm, GpuHandOff::pipeline})
-    for (const int rows : {16, 32})
-      set.add([&](GpuSchedule& s) {
-        s.hand_off = hand_off;
-        s.row_block = rows;
-        s.tile_columns = 128;
-      });
+  add_row_pipelines(set);
   set.add([](GpuSchedule& s) { s.sync = GpuSync::rows; });
   const bool products = narrowest(variant, block::Problem{}) > 0;
   if (variant.segment.size() <= 2 && products) add_tiles(set);
@@ -309,24 +340,20 @@ void add_schedules_worth_timing(GpuScheduleSet& set) {
 }  // namespace
 
 std::vector<GpuSchedule> schedule_space(const plan::SegmentVariant& variant, const block::Problem& problem,
-                                        const GpuTarget& target) {
-  GpuScheduleSet set(variant, problem, target);
+                                        const GpuTarget& target, std::vector<Refused<GpuSchedule>>* refused) {
+  GpuScheduleSet set(variant, problem, target, refused);
   add_schedules_worth_timing(set);
   return set.take();
 }
 
 std::vector<GpuSchedule> program_space(const plan::SegmentVariant& variant, const block::Problem& problem,
-                                       const GpuTarget& target) {
-  GpuScheduleSet set(variant, problem, target);
+                                       const GpuTarget& target, std::vector<Refused<GpuSchedule>>* refused) {
+  GpuScheduleSet set(variant, problem, target, refused);
   add_schedules_worth_timing(set);
   set.add([](GpuSchedule& s) { s.hand_off = GpuHandOff::barrier; });
-  for (const GpuHandOff hand_off : {GpuHandOff::norm, GpuHandOff::pipeline})
-    set.add([&](GpuSchedule& s) {
-      s.hand_off = hand_off;
-      s.sync = GpuSync::rows;
-      s.ffn_chunk = 64;
-      s.stages = 2;
-    });
+  if (is_rows_only(variant))
+    for (const GpuHandOff hand_off : {GpuHandOff::norm, GpuHandOff::pipeline})
+      add_row_pipeline(set, hand_off, GpuSync::rows, {16, 64, 4, 2});
   set.add([](GpuSchedule& s) {
     s.sync = GpuSync::rows;
     s.split_k = 3;

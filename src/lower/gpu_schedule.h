@@ -3,12 +3,14 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "block/problem.h"
 #include "lower/program.h"
+#include "lower/refused.h"
 #include "plan/fusion_plan.h"
 
 namespace fusetune::lower {
@@ -50,10 +52,18 @@ struct GpuSchedule {
   auto operator<=>(const GpuSchedule&) const = default;
 };
 
+/// How a GEMM stage divides its product.
+struct GpuTile {
+  int rows = 0, columns = 0, depth = 0, warps = 0, stages = 0;  // as in GpuSchedule
+};
+
 /// What schedules may assume of the device.
 struct GpuTarget {
   std::int64_t shared_bytes = 99 << 10;  // dynamic shared memory a block may opt in to
   int multiprocessors = 108;             // for choices that depend on how many tasks keep the device busy
+  /// Found best on the lone GEMM segments, reused by every other variant that it fits so that it is tuned
+  /// once; none: by size.
+  std::optional<GpuTile> tile = std::nullopt;
 };
 
 /// Warps of a block along the rows of a GEMM tile; the others lie along its columns. As square as possible;
@@ -92,12 +102,15 @@ GpuSchedule canonical(const GpuSchedule& schedule, const plan::SegmentVariant& v
 /// The schedule a variant gets when nothing was measured.
 GpuSchedule default_schedule(const plan::SegmentVariant& variant, const block::Problem& problem,
                              const GpuTarget& target);
-/// The schedules worth timing for a variant: distinct programs only, default first.
+/// The schedules worth timing for a variant: distinct programs only, default first. `refused`, if given, gets
+/// those that would be among them but cannot run.
 std::vector<GpuSchedule> schedule_space(const plan::SegmentVariant& variant, const block::Problem& problem,
-                                        const GpuTarget& target);
+                                        const GpuTarget& target,
+                                        std::vector<Refused<GpuSchedule>>* refused = nullptr);
 /// schedule_space() and what only verification runs: the default lowering, the smallest tiles.
 std::vector<GpuSchedule> program_space(const plan::SegmentVariant& variant, const block::Problem& problem,
-                                       const GpuTarget& target);
+                                       const GpuTarget& target,
+                                       std::vector<Refused<GpuSchedule>>* refused = nullptr);
 /// Empty when the schedule can run; else the reason it is refused, for the log.
 std::string refuse(const GpuSchedule& schedule, const plan::SegmentVariant& variant,
                    const block::Problem& problem, const GpuTarget& target);

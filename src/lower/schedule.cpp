@@ -199,15 +199,15 @@ void add_schedules_worth_timing(CpuScheduleSet& set) {
 }  // namespace
 
 std::vector<Schedule> schedule_space(const plan::SegmentVariant& variant, const block::Problem& problem,
-                                     const CpuTarget& target) {
-  CpuScheduleSet set(variant, problem, target);
+                                     const CpuTarget& target, std::vector<Refused<Schedule>>* refused) {
+  CpuScheduleSet set(variant, problem, target, refused);
   add_schedules_worth_timing(set);
   return set.take();
 }
 
 std::vector<Schedule> program_space(const plan::SegmentVariant& variant, const block::Problem& problem,
-                                    const CpuTarget& target) {
-  CpuScheduleSet set(variant, problem, target);
+                                    const CpuTarget& target, std::vector<Refused<Schedule>>* refused) {
+  CpuScheduleSet set(variant, problem, target, refused);
   add_schedules_worth_timing(set);
   set.add([](Schedule& s) { s.hand_off = HandOff::barrier; });
   set.add([](Schedule& s) { s.key_tiles = 1; });

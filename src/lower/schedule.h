@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "block/problem.h"
+#include "lower/refused.h"
 #include "plan/fusion_plan.h"
 
 namespace fusetune::lower {
@@ -75,14 +76,16 @@ Schedule default_schedule(const plan::SegmentVariant& variant, const block::Prob
 
 /// The schedules worth timing for a variant: distinct programs only, default first, at most about eight. The
 /// default lowering (hand-off `barrier`) of several operators is not among them: its traffic is a superset of
-/// every other's.
+/// every other's. `refused`, if given, gets those that would be among them but cannot run.
 std::vector<Schedule> schedule_space(const plan::SegmentVariant& variant, const block::Problem& problem,
-                                     const CpuTarget& target);
+                                     const CpuTarget& target,
+                                     std::vector<Refused<Schedule>>* refused = nullptr);
 
 /// schedule_space() and what only verification runs: the default lowering, the smallest attention steps, a
 /// row block that no size divides.
 std::vector<Schedule> program_space(const plan::SegmentVariant& variant, const block::Problem& problem,
-                                    const CpuTarget& target);
+                                    const CpuTarget& target,
+                                    std::vector<Refused<Schedule>>* refused = nullptr);
 
 /// Empty when the schedule can run; else the reason it is refused, for the log.
 std::string refuse(const Schedule& schedule, const plan::SegmentVariant& variant,

@@ -2,22 +2,27 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "block/problem.h"
+#include "lower/refused.h"
 #include "plan/fusion_plan.h"
 
 namespace fusetune::lower {
 
-/// Distinct legal schedules of a variant: the default, and the default with some fields changed.
+/// Distinct legal schedules of a variant: the default, and the default with some fields changed. Distinct
+/// illegal ones go to `refused`, where that is not null.
 template <class Schedule, class Target>
 class ScheduleSet {
  public:
-  ScheduleSet(const plan::SegmentVariant& variant, const block::Problem& problem, const Target& target)
+  ScheduleSet(const plan::SegmentVariant& variant, const block::Problem& problem, const Target& target,
+              std::vector<Refused<Schedule>>* refused)
       : variant_(variant),
         problem_(problem),
         target_(target),
+        refused_(refused),
         first_(default_schedule(variant, problem, target)) {
     add([](Schedule&) {});
   }
@@ -27,8 +32,12 @@ class ScheduleSet {
     Schedule s = first_;
     change(s);
     s = canonical(s, variant_, problem_);
-    const bool legal = refuse(s, variant_, problem_, target_).empty();
-    if (legal && std::find(found_.begin(), found_.end(), s) == found_.end()) found_.push_back(s);
+    if (std::find(found_.begin(), found_.end(), s) != found_.end()) return;
+    std::string reason = refuse(s, variant_, problem_, target_);
+    if (reason.empty())
+      found_.push_back(s);
+    else if (refused_ != nullptr && !is_refused(s))
+      refused_->push_back({s, std::move(reason)});
   }
   const plan::SegmentVariant& variant() const { return variant_; }
   const block::Problem& problem() const { return problem_; }
@@ -36,9 +45,15 @@ class ScheduleSet {
   std::vector<Schedule> take() { return std::move(found_); }
 
  private:
+  bool is_refused(const Schedule& s) const {
+    return std::any_of(refused_->begin(), refused_->end(),
+                       [&](const auto& one) { return one.schedule == s; });
+  }
+
   const plan::SegmentVariant& variant_;
   const block::Problem& problem_;
   const Target& target_;
+  std::vector<Refused<Schedule>>* refused_;
   Schedule first_;
   std::vector<Schedule> found_;
 };

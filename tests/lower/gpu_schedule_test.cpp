@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iostream>
+#include <set>
+
 #include "base/error.h"
 
 namespace fusetune::lower {
@@ -84,6 +87,71 @@ TEST(GpuSpace, HasEveryVariantAndNoScheduleTwice) {
   }
   EXPECT_LE(most, 12u);  // searching takes its time for each
   EXPECT_GE(most, 6u);
+}
+
+TEST(GpuSpace, IsSmallEnoughToVerify) {
+  block::Problem problem;
+  problem.batch = 2;
+  problem.seq = 65;
+  problem.heads = 2;
+  problem.head_size = 40;
+  problem.ffn = 200;
+  problem.dtype = block::Dtype::f16;
+  std::size_t all = 0;
+  for (const auto& variant : plan::all_variants())
+    all += program_space(variant, problem, {99 << 10, 2}).size();
+  std::cout << all << " schedules of 147 variants\n";
+  EXPECT_LE(all, 1050u);  // tests emulate every one
+}
+
+TEST(GpuSpace, RowPipelinesVaryInFfnAndWarps) {
+  std::set<int> rows, ffn, warps;
+  block::Problem problem;
+  problem.dtype = block::Dtype::f16;
+  for (const auto& schedule : schedule_space({{7, 14}, false}, problem, h100()))
+    if (schedule.hand_off == GpuHandOff::pipeline) {
+      rows.insert(schedule.row_block);
+      ffn.insert(schedule.ffn_chunk);
+      warps.insert(schedule.warps);
+    }
+  EXPECT_THAT(rows, testing::ElementsAre(16, 32));
+  EXPECT_THAT(ffn, testing::ElementsAre(256, 512));
+  EXPECT_THAT(warps, testing::ElementsAre(4, 8));
+}
+
+TEST(GpuSpace, TheTunedTileIsReusedWhereItFits) {
+  GpuTarget tuned = h100();
+  tuned.tile = GpuTile{128, 64, 64, 8, 4};
+  for (const auto& variant : plan::all_variants()) {
+    const GpuSchedule schedule = default_schedule(variant, block::Problem{}, tuned);
+    EXPECT_THAT(refuse(schedule, variant, block::Problem{}, tuned), IsEmpty()) << variant.to_string();
+    const bool has_product = variant.segment.contains(0) || variant.segment.contains(7) ||
+                             variant.segment.contains(10) || variant.segment.contains(12);
+    if (!has_product) {
+      EXPECT_EQ(schedule, default_schedule(variant, block::Problem{}, h100())) << variant.to_string();
+    } else {
+      EXPECT_THAT(schedule.to_string(), HasSubstr("warps=8 tile=128x64x64 stages=4")) << variant.to_string();
+    }
+  }
+  // float32 stages of this depth take more shared memory than the smallest devices have.
+  const plan::SegmentVariant whole{{0, 14}, true};
+  tuned.shared_bytes = 99 << 10;
+  EXPECT_EQ(default_schedule(whole, block::Problem{}, tuned),
+            default_schedule(whole, block::Problem{}, {99 << 10, 132}));
+}
+
+TEST(GpuSpace, SaysWhatItLeavesOutAndWhy) {
+  const plan::SegmentVariant rows{{7, 14}, false};
+  const GpuTarget small{64 << 10, 104};
+  std::vector<Refused<GpuSchedule>> refused;
+  const auto space = schedule_space(rows, block::Problem{}, small, &refused);
+  EXPECT_EQ(space, schedule_space(rows, block::Problem{}, small));
+  ASSERT_FALSE(refused.empty());  // 16 rows of 768 float32 beside their sums
+  for (std::size_t i = 0; i < refused.size(); ++i) {
+    EXPECT_EQ(refused[i].reason, refuse(refused[i].schedule, rows, block::Problem{}, small));
+    EXPECT_THAT(refused[i].reason, HasSubstr("bytes of shared memory per block, the device has 65536"));
+    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(refused[i].schedule, refused[j].schedule);
+  }
 }
 
 std::string reason(plan::SegmentVariant variant, std::string_view schedule, GpuTarget target = h100()) {

@@ -53,6 +53,18 @@ TEST(Schedule, TheSmallestCacheStillGivesLegalChunks) {
   }
 }
 
+TEST(Schedule, SpaceSaysWhatItLeavesOutAndWhy) {
+  block::Problem problem;
+  std::vector<Refused<Schedule>> refused;
+  EXPECT_FALSE(program_space({{7, 14}, false}, problem, avx2(), &refused).empty());
+  EXPECT_TRUE(refused.empty()) << refused.front().schedule.to_string();
+  problem.dtype = block::Dtype::f16;
+  EXPECT_TRUE(program_space({{7, 14}, false}, problem, avx2(), &refused).empty());
+  ASSERT_GT(refused.size(), 1u);
+  for (const auto& [schedule, reason] : refused)
+    EXPECT_NE(reason.find("dtype f16 is not generated for the CPU"), std::string::npos) << reason;
+}
+
 TEST(Schedule, RefusalsSayWhy) {
   const block::Problem problem;
   const plan::SegmentVariant variant{{7, 14}, false};
