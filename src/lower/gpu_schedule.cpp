@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "base/error.h"
 #include "base/integer.h"
@@ -360,6 +361,19 @@ std::vector<GpuSchedule> program_space(const plan::SegmentVariant& variant, cons
     s.tile_rows = 16;
   });
   return set.take();
+}
+
+GpuScheduleKind kind_of(const GpuSchedule& schedule) {
+  return {schedule.hand_off, schedule.sync, schedule.split_k > 1};
+}
+
+std::vector<GpuSchedule> one_of_each_kind(const plan::SegmentVariant& variant, const block::Problem& problem,
+                                          const GpuTarget& target) {
+  std::set<GpuScheduleKind> kinds;
+  std::vector<GpuSchedule> schedules;
+  for (const GpuSchedule& schedule : program_space(variant, problem, target))
+    if (kinds.insert(kind_of(schedule)).second) schedules.push_back(schedule);
+  return schedules;
 }
 
 // ---------------------------------------------------------------------------------------------- refusals

@@ -111,6 +111,17 @@ std::vector<GpuSchedule> schedule_space(const plan::SegmentVariant& variant, con
 std::vector<GpuSchedule> program_space(const plan::SegmentVariant& variant, const block::Problem& problem,
                                        const GpuTarget& target,
                                        std::vector<Refused<GpuSchedule>>* refused = nullptr);
+/// What decides on the building blocks that a schedule's kernel is made of.
+struct GpuScheduleKind {
+  GpuHandOff hand_off;
+  GpuSync sync;
+  bool splits_k;
+  auto operator<=>(const GpuScheduleKind&) const = default;
+};
+GpuScheduleKind kind_of(const GpuSchedule& schedule);
+/// The first of program_space() of each kind: the default, then the others.
+std::vector<GpuSchedule> one_of_each_kind(const plan::SegmentVariant& variant, const block::Problem& problem,
+                                          const GpuTarget& target);
 /// Empty when the schedule can run; else the reason it is refused, for the log.
 std::string refuse(const GpuSchedule& schedule, const plan::SegmentVariant& variant,
                    const block::Problem& problem, const GpuTarget& target);

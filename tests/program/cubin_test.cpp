@@ -1,6 +1,7 @@
-// Every segment variant in every dtype through NVRTC, without a GPU: one architecture wholly, of the others a
-// sample that moves on from day to day. Built a second time with FUSETUNE_EVERY_ARCHITECTURE for
-// tools/test --full.
+// Every segment variant in every dtype through NVRTC, without a GPU: the default schedules for one
+// architecture wholly, of the other kinds of schedules and the other architectures a sample that moves on
+// from day to day. Built a second time with FUSETUNE_EVERY_ARCHITECTURE for tools/test --full.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -29,14 +30,29 @@ Case small_case(Dtype dtype) {
   return small;
 }
 
-std::vector<codegen::GpuKernel> kernels_for(Dtype dtype, const Architecture& architecture) {
-  const block::Problem problem = small_case(dtype).problem();
+constexpr Dtype kDtypes[] = {Dtype::f32, Dtype::f16, Dtype::bf16};
+
+lower::GpuTarget target_of(const Architecture& architecture) {
   lower::GpuTarget target;
   target.shared_bytes = backend::cuda::limits(architecture).shared_bytes_per_block;
+  return target;
+}
+
+std::vector<codegen::GpuKernel> kernels_for(Dtype dtype, const Architecture& architecture) {
+  const block::Problem problem = small_case(dtype).problem();
+  const lower::GpuTarget target = target_of(architecture);
   std::vector<codegen::GpuKernel> kernels;
   for (const auto& variant : plan::all_variants())
     kernels.push_back(
         codegen::generate_gpu(variant, lower::default_schedule(variant, problem, target), problem, target));
+  return kernels;
+}
+
+/// The other kinds of schedules than the default's, and a kernel that spills.
+std::vector<codegen::GpuKernel> other_kinds_for(Dtype dtype, const Architecture& architecture) {
+  const block::Problem problem = small_case(dtype).problem();
+  auto kernels = kernels_of_other_kinds(problem, target_of(architecture));
+  kernels.push_back(spilling_kernel(problem, target_of(architecture)));
   return kernels;
 }
 
@@ -78,9 +94,19 @@ class Cubins : public testing::Test {
 
 TEST_F(Cubins, EveryVariantForEveryArchitecture) {
   for (const Architecture& architecture : architectures())
-    for (const Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16})
+    for (const Dtype dtype : kDtypes)
       if (architecture != Architecture{90, true})
         expect_compiled(kernels_for(dtype, architecture), architecture);
+}
+
+TEST_F(Cubins, EveryKindOfScheduleOfEveryVariant) {
+  for (const Dtype dtype : kDtypes) expect_compiled(other_kinds_for(dtype, {90, true}), {90, true});
+}
+
+TEST_F(Cubins, EveryKindOfScheduleForEveryArchitecture) {
+  for (const Architecture& architecture : architectures())
+    for (const Dtype dtype : kDtypes)
+      expect_compiled(sample_of_kinds(other_kinds_for(dtype, architecture), 0), architecture);
 }
 
 #else
@@ -89,7 +115,7 @@ TEST_F(Cubins, EveryVariantInF32) { expect_compiled(kernels_for(Dtype::f32, {90,
 TEST_F(Cubins, EveryVariantInF16) { expect_compiled(kernels_for(Dtype::f16, {90, true}), {90, true}); }
 TEST_F(Cubins, EveryVariantInBf16) { expect_compiled(kernels_for(Dtype::bf16, {90, true}), {90, true}); }
 
-TEST_F(Cubins, ASampleForEveryArchitecture) {
+std::size_t day_of_sample() {
   const char* const fixed = std::getenv("FUSETUNE_TEST_DAY");
   const long day = fixed != nullptr ? std::atol(fixed)
                                     : std::chrono::duration_cast<std::chrono::hours>(
@@ -97,13 +123,31 @@ TEST_F(Cubins, ASampleForEveryArchitecture) {
                                               .count() /
                                           24;
   std::cout << "sample of day " << day << " (FUSETUNE_TEST_DAY=" << day << " repeats it)\n";
-  std::size_t turn = static_cast<std::size_t>(day);
+  return static_cast<std::size_t>(day);
+}
+
+TEST_F(Cubins, ASampleForEveryArchitecture) {
+  std::size_t turn = day_of_sample();
   for (const Architecture& architecture : architectures())
-    for (const Dtype dtype : {Dtype::f32, Dtype::f16, Dtype::bf16}) {
+    for (const Dtype dtype : kDtypes) {
       const auto all = kernels_for(dtype, architecture);
       turn = turn * 31 + 17;
       expect_compiled({all[turn % all.size()], all[turn / 7 % all.size()]}, architecture);
     }
+}
+
+TEST_F(Cubins, OneOfEachKindOfSchedule) {
+  const std::size_t day = day_of_sample();
+  const Dtype dtype = kDtypes[day % std::size(kDtypes)];
+  const block::Problem problem = small_case(dtype).problem();
+  const lower::GpuTarget target = target_of({90, true});
+  auto sample = sample_of_kinds(kernels_of_other_kinds(problem, target), day);
+  sample.push_back(spilling_kernel(problem, target));
+  std::string text;
+  for (const auto& kernel : sample) text += kernel.body;
+  for (const char* block : {"row_block_gemm", "reset_counters", "split_gemm_stage", "args.scratch"})
+    EXPECT_THAT(text, testing::HasSubstr(block));
+  expect_compiled(sample, {90, true});
 }
 
 #endif

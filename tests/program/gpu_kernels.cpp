@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <regex>
 
@@ -97,6 +98,33 @@ std::vector<GpuKernel> all_kernels(const block::Problem& problem) {
     for (const auto& schedule : lower::program_space(variant, problem, small_gpu()))
       kernels.push_back(codegen::generate_gpu(variant, schedule, problem, small_gpu()));
   return kernels;
+}
+
+std::vector<GpuKernel> kernels_of_other_kinds(const block::Problem& problem, const lower::GpuTarget& target) {
+  std::vector<GpuKernel> kernels;
+  for (const auto& variant : plan::all_variants()) {
+    const auto schedules = lower::one_of_each_kind(variant, problem, target);
+    for (std::size_t i = 1; i < schedules.size(); ++i)
+      kernels.push_back(codegen::generate_gpu(variant, schedules[i], problem, target));
+  }
+  return kernels;
+}
+
+std::vector<GpuKernel> sample_of_kinds(const std::vector<GpuKernel>& kernels, std::size_t turn) {
+  std::map<lower::GpuScheduleKind, std::vector<const GpuKernel*>> kinds;
+  for (const GpuKernel& kernel : kernels) kinds[lower::kind_of(kernel.schedule)].push_back(&kernel);
+  std::vector<GpuKernel> some;
+  for (const auto& [kind, of_kind] : kinds) some.push_back(*of_kind[turn % of_kind.size()]);
+  return some;
+}
+
+GpuKernel spilling_kernel(block::Problem problem, const lower::GpuTarget& target) {
+  problem.seq = 4096;
+  const plan::SegmentVariant attention{{2, 6}, false};
+  const lower::GpuSchedule schedule = lower::default_schedule(attention, problem, target);
+  const GpuKernel kernel = codegen::generate_gpu(attention, schedule, problem, target);
+  EXPECT_GT(kernel.block_scratch_floats, 0);
+  return kernel;
 }
 
 void expect_right(const Case& where, const std::vector<EmulatedKernel>& kernels) {

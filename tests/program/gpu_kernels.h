@@ -44,6 +44,15 @@ std::vector<codegen::GpuKernel> other_kernels(const block::Problem& problem, int
 /// Every variant under all of its schedules.
 std::vector<codegen::GpuKernel> all_kernels(const block::Problem& problem);
 
+/// Every variant under one schedule of each kind (lower::one_of_each_kind()) but its default's.
+std::vector<codegen::GpuKernel> kernels_of_other_kinds(const block::Problem& problem,
+                                                       const lower::GpuTarget& target);
+/// One of `kernels` for each kind of schedule among them, of another variant for another `turn`.
+std::vector<codegen::GpuKernel> sample_of_kinds(const std::vector<codegen::GpuKernel>& kernels,
+                                                std::size_t turn);
+/// A kernel whose rows of scores no shared memory holds: they spill to workspace.
+codegen::GpuKernel spilling_kernel(block::Problem problem, const lower::GpuTarget& target);
+
 /// Checks each kernel against the oracle, in the emulator's checked mode.
 void expect_right(const Case& where, const std::vector<measure::EmulatedKernel>& kernels);
 /// Checks `count` random plans made of the first kernel of each variant.

@@ -1,13 +1,16 @@
-// tools/test --full: every segment variant in float32 as HIP, compiled for AMD GPUs.
+// tools/test --full: every segment variant in float32 as HIP under every kind of schedule, compiled for AMD
+// GPUs.
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <iostream>
 #include <mutex>
 #include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/subprocess.h"
+#include "base/text.h"
 #include "program/gpu_kernels.h"
 
 namespace fusetune::gpu_test {
@@ -29,16 +32,20 @@ std::vector<std::string> hip_compiler() {
   return {};
 }
 
-TEST(Hip, EveryVariantCompilesForGfx90a) {
-  const std::vector<std::string> compiler = hip_compiler();
-  if (compiler.empty()) GTEST_SKIP() << "neither hipcc nor clang++-16 is installed";
-  const block::Problem problem = Case{.seq = 65, .head_size = 32, .ffn = 128}.problem();
-  const lower::GpuTarget target{64 << 10, 104};  // an MI200's local memory and compute units
+const block::Problem kProblem = Case{.seq = 65, .head_size = 32, .ffn = 128}.problem();
+const lower::GpuTarget kMi200{64 << 10, 104};  // its local memory and compute units
+
+std::vector<codegen::GpuKernel> default_schedules() {
   std::vector<codegen::GpuKernel> kernels;
   for (const auto& variant : plan::all_variants())
     kernels.push_back(
-        codegen::generate_gpu(variant, lower::default_schedule(variant, problem, target), problem, target));
+        codegen::generate_gpu(variant, lower::default_schedule(variant, kProblem, kMi200), kProblem, kMi200));
+  return kernels;
+}
 
+/// What the compiler says of those that do not compile, the first few.
+std::string failures_of(const std::vector<codegen::GpuKernel>& kernels,
+                        const std::vector<std::string>& compiler) {
   const base::TemporaryDirectory directory;
   base::ProcessOptions limits;
   limits.timeout_seconds = 120;
@@ -54,13 +61,34 @@ TEST(Hip, EveryVariantCompilesForGfx90a) {
       const base::ProcessResult result = base::run_process(command, limits);
       const std::scoped_lock lock(mutex);
       if (result.exit_code != 0 && failures.size() < 4000)
-        failures += kernels[i].variant.to_string() + "\n" + result.output;
+        failures +=
+            kernels[i].variant.to_string() + " " + kernels[i].schedule.to_string() + "\n" + result.output;
     }
   };
   std::vector<std::jthread> threads;
   for (unsigned i = 0; i < std::max(1u, std::thread::hardware_concurrency()); ++i) threads.emplace_back(work);
   threads.clear();
-  EXPECT_EQ(failures, "");
+  return failures;
+}
+
+class Hip : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (compiler_.empty()) GTEST_SKIP() << "neither hipcc nor clang++-16 is installed";
+    for (const std::string& line :
+         base::split(base::run_process({compiler_.front(), "--version"}).output, '\n'))
+      if (line.find("version") != std::string::npos) std::cout << compiler_.front() << ": " << line << "\n";
+  }
+
+  const std::vector<std::string> compiler_ = hip_compiler();
+};
+
+TEST_F(Hip, EveryVariantCompilesForGfx90a) { EXPECT_EQ(failures_of(default_schedules(), compiler_), ""); }
+
+TEST_F(Hip, EveryKindOfScheduleCompilesForGfx90a) {
+  auto kernels = kernels_of_other_kinds(kProblem, kMi200);
+  kernels.push_back(spilling_kernel(kProblem, kMi200));
+  EXPECT_EQ(failures_of(kernels, compiler_), "");
 }
 
 }  // namespace
