@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
-#include <tuple>
 
 #include "base/error.h"
 
@@ -57,23 +55,12 @@ Problem model_problem(std::string_view preset, std::int64_t batch, std::int64_t 
   return problem;
 }
 
-/// The first schedule of each kind: how stages hand over, what they wait for, whether k is split.
-std::vector<GpuSchedule> one_of_each_kind(const SegmentVariant& variant, const Problem& problem,
-                                          const lower::GpuTarget& target) {
-  std::set<std::tuple<lower::GpuHandOff, lower::GpuSync, bool>> kinds;
-  std::vector<GpuSchedule> schedules;
-  for (const GpuSchedule& schedule : lower::program_space(variant, problem, target))
-    if (kinds.emplace(schedule.hand_off, schedule.sync, schedule.split_k > 1).second)
-      schedules.push_back(schedule);
-  return schedules;
-}
-
 /// `most`: schedules of a variant, the last kinds.
 void add_families(std::vector<FamilyCase>& cases, std::span<const SegmentVariant> variants,
                   const Problem& problem, const std::vector<MaskSpec>& masks, const lower::GpuTarget& target,
                   std::size_t most = kAll) {
   for (const SegmentVariant& variant : variants) {
-    const std::vector<GpuSchedule> kinds = one_of_each_kind(variant, problem, target);
+    const std::vector<GpuSchedule> kinds = lower::one_of_each_kind(variant, problem, target);
     for (std::size_t i = kinds.size() - std::min(most, kinds.size()); i < kinds.size(); ++i)
       cases.push_back({.kernel = codegen::generate_gpu(variant, kinds[i], problem, target),
                        .problem = problem,
@@ -99,15 +86,30 @@ void add_timed(std::vector<TimedCase>& cases, const std::string& name, const Seg
     cases.push_back({name, codegen::generate_gpu(variant, space[i], problem, target), problem});
 }
 
+void add_gemm(std::vector<TimedCase>& cases, int op, const Problem& problem, const lower::GpuTarget& target,
+              std::size_t most) {
+  const std::int64_t d = problem.hidden(), n = op == 0 ? 3 * d : op == 10 ? problem.ffn : d;
+  const std::string suffix =
+      problem.dtype == Dtype::f16 ? "" : fmt::format(" {}", block::name(problem.dtype));
+  add_timed(cases, fmt::format("gemm {}x{}x{}{}", problem.tokens(), n, op == 12 ? problem.ffn : d, suffix),
+            {{op, op}}, problem, target, most);
+}
+
+/// All products in f16, the most important format; one of each size of batch in the others.
 std::vector<TimedCase> gemm_cases(const lower::GpuTarget& target, bool quick) {
   std::vector<TimedCase> cases;
-  for (const std::int64_t batch : quick ? std::vector<std::int64_t>{1} : std::vector<std::int64_t>{1, 8})
-    for (const int op : quick ? std::vector{7} : std::vector{0, 7, 10, 12}) {
-      const Problem problem = model_problem("bert-base", batch, quick ? 32 : 128, Dtype::f16);
-      const std::int64_t d = problem.hidden(), n = op == 0 ? 3 * d : op == 10 ? problem.ffn : d;
-      const std::string name = fmt::format("gemm {}x{}x{}", problem.tokens(), n, op == 12 ? problem.ffn : d);
-      add_timed(cases, name, {{op, op}}, problem, target, quick ? 2 : kAll);
-    }
+  if (quick) {
+    for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::f32})
+      add_gemm(cases, 7, model_problem("bert-base", 1, 32, dtype), target, 2);
+    return cases;
+  }
+  for (const std::int64_t batch : {1, 8})
+    for (const int op : {0, 7, 10, 12})
+      add_gemm(cases, op, model_problem("bert-base", batch, 128, Dtype::f16), target, kAll);
+  constexpr std::size_t kFew = 4;
+  for (const Dtype dtype : {Dtype::bf16, Dtype::f32})
+    for (const std::int64_t batch : {1, 8})
+      add_gemm(cases, 10, model_problem("bert-base", batch, 128, dtype), target, kFew);
   return cases;
 }
 

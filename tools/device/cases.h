@@ -29,7 +29,7 @@ struct TimedCase {
 };
 /// Groups of figures that belong together.
 inline constexpr std::string_view kTimedGroups[] = {"gemm", "attention", "segments"};
-/// All cases of a group, those of one name together. f16.
+/// All cases of a group, those of one name together. f16, and some products in bf16 and float32.
 std::vector<TimedCase> timed_cases(std::string_view group, const lower::GpuTarget& target, bool quick);
 
 /// Every kernel that any stage runs.

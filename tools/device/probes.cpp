@@ -161,6 +161,20 @@ Probe copy_async(int bytes) {
   return probe;
 }
 
+/// One word more than the 48 KiB that a block has without opting in.
+Probe large_shared() {
+  constexpr int kWords = (48 << 10) / 4 + 1;
+  std::mt19937 random(4);
+  Probe probe{.name = "more than 48 KiB of shared memory",
+              .file = "shared.cu",
+              .symbol = "probe_large_shared",
+              .out_words = kWords,
+              .count = kWords,
+              .shared_bytes = 4 * kWords};
+  for (int i = 0; i < kWords; ++i) probe.in.push_back(static_cast<std::uint32_t>(random()));
+  return probe;
+}
+
 // --------------------------------------------------------------------------------------------- comparison
 
 /// Distance of two finite floats of the same sign in representable numbers; subnormal ones are zeros.
@@ -191,6 +205,7 @@ std::vector<Probe> all_probes() {
   add_matrix_products(probes);
   probes.push_back(ldmatrix());
   for (const int bytes : {4, 8, 16}) probes.push_back(copy_async(bytes));
+  probes.push_back(large_shared());
   return probes;
 }
 

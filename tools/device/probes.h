@@ -33,7 +33,8 @@ struct Probe {
   ProbeBound bound = {};
 };
 
-/// Every wrapper of kernels/cuda/platform_nvidia.h but those among blocks (see stage_blocks.cpp).
+/// Every wrapper of kernels/cuda/platform_nvidia.h but those among blocks (see stage_blocks.cpp), and shared
+/// memory that a launch has to opt in to.
 std::vector<Probe> all_probes();
 
 /// "ok", how many words differ by more than the bound, the largest difference, the first wrong words.

@@ -136,7 +136,7 @@ double bytes_of(const codegen::GpuKernel& kernel, const block::Problem& problem)
     const auto [rows, columns] = problem.shape(weight);
     elements += rows * columns;
   }
-  return 2.0 * static_cast<double>(elements);
+  return static_cast<double>(elements * block::element_size(problem.dtype));
 }
 
 /// Times cases of one name; the first one's results are what the others' are compared with.
@@ -214,37 +214,38 @@ class NamedCases {
   void report(const TimedCase& one, const BoundKernel& bound, const Timing& timing, double difference,
               const std::optional<std::string>& wrong) {
     using backend::cuda::FunctionAttribute;
-    const double flops = flops_of(one.kernel.variant, problem_, mask_), seconds = 1e-6 * timing.microseconds;
-    const double floor = std::max(flops / rates_.flops, bytes_of(one.kernel, problem_) / rates_.bytes);
-    nlohmann::ordered_json fields = {
-        {"segment", one.kernel.variant.to_string()},
-        {"schedule", one.kernel.schedule.to_string()},
-        {"us", rounded(timing.microseconds)},
-        {"spread", rounded(timing.spread, 2)},
-        {"tflops", rounded(1e-12 * flops / seconds)},
-        {"of_matrix_rate", rounded(flops / seconds / rates_.flops, 3)},
-        {"of_bound", rounded(floor / seconds, 3)},
-        {"blocks", bound.shape.blocks},
-        {"registers", bound.kernel.function.attribute(FunctionAttribute::registers)},
-        {"local_bytes", bound.kernel.function.attribute(FunctionAttribute::local_bytes)},
-        {"shared_bytes", bound.shape.shared_bytes},
-        {"blocks_per_multiprocessor",
-         bound.kernel.function.blocks_per_multiprocessor(bound.shape.threads, bound.shape.shared_bytes)},
-        {"difference", rounded(difference, 2)}};
+    nlohmann::ordered_json fields = {{"segment", one.kernel.variant.to_string()},
+                                     {"schedule", one.kernel.schedule.to_string()}};
+    fields.update(figures(one, timing));
+    fields.update({{"blocks", bound.shape.blocks},
+                   {"registers", bound.kernel.function.attribute(FunctionAttribute::registers)},
+                   {"local_bytes", bound.kernel.function.attribute(FunctionAttribute::local_bytes)},
+                   {"shared_bytes", bound.shape.shared_bytes},
+                   {"blocks_per_multiprocessor", bound.kernel.function.blocks_per_multiprocessor(
+                                                     bound.shape.threads, bound.shape.shared_bytes)},
+                   {"difference", rounded(difference, 2)}});
     if (wrong) fields["finding"] = *wrong;
     records_.add(one.name, !wrong, fields);
   }
 
   void report_vendor(const TimedCase& one, int algorithms, const Timing& timing, double difference) {
+    nlohmann::ordered_json fields = {{"vendor", "cuBLASLt"}, {"algorithms", algorithms}};
+    fields.update(figures(one, timing));
+    fields["difference"] = rounded(difference, 2);
+    records_.add(one.name, difference <= 2 * measure::bounds(problem_.dtype).norm, fields);
+  }
+
+  /// A time and what it means. The rate is that of 16-bit products: float32 has no share of it.
+  nlohmann::ordered_json figures(const TimedCase& one, const Timing& timing) const {
     const double flops = flops_of(one.kernel.variant, problem_, mask_), seconds = 1e-6 * timing.microseconds;
-    records_.add(one.name, difference <= 2 * measure::bounds(problem_.dtype).norm,
-                 {{"vendor", "cuBLASLt"},
-                  {"algorithms", algorithms},
-                  {"us", rounded(timing.microseconds)},
-                  {"spread", rounded(timing.spread, 2)},
-                  {"tflops", rounded(1e-12 * flops / seconds)},
-                  {"of_matrix_rate", rounded(flops / seconds / rates_.flops, 3)},
-                  {"difference", rounded(difference, 2)}});
+    nlohmann::ordered_json fields = {{"us", rounded(timing.microseconds)},
+                                     {"spread", rounded(timing.spread, 2)},
+                                     {"tflops", rounded(1e-12 * flops / seconds)}};
+    if (problem_.dtype == block::Dtype::f32) return fields;
+    const double floor = std::max(flops / rates_.flops, bytes_of(one.kernel, problem_) / rates_.bytes);
+    fields["of_matrix_rate"] = rounded(flops / seconds / rates_.flops, 3);
+    fields["of_bound"] = rounded(floor / seconds, 3);
+    return fields;
   }
 
   Gpu& gpu_;

@@ -22,9 +22,9 @@ int type_of(block::Dtype dtype) {
     case block::Dtype::bf16:
       return kTypeBfloat16;
     case block::Dtype::f32:
-      break;
+      return kTypeFloat;
   }
-  throw base::InternalError("products of cuBLASLt are compared in 16 bits only");
+  throw base::InternalError("a dtype that cuBLASLt's products do not have");
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ class CublasLt {
   void* handle_ = nullptr;
 };
 
-/// y[m, n] = x[m, k] w[k, n], row-major, 16 bits with float32 accumulation: one of a segment's products.
+/// y[m, n] = x[m, k] w[k, n], row-major, with float32 accumulation and no TF32: one of a segment's products.
 struct GemmShape {
   std::int64_t m = 0, n = 0, k = 0;
   block::Dtype dtype = block::Dtype::f16;

@@ -17,8 +17,8 @@ class FakeCublasLt : public ::testing::Test {
   ScopedVariable library_{"FUSETUNE_CUBLASLT", FAKE_CUBLASLT};
 };
 
-std::vector<std::uint16_t> stored(block::Dtype dtype, std::span<const float> values) {
-  std::vector<std::uint16_t> bits(values.size());
+std::vector<std::byte> stored(block::Dtype dtype, std::span<const float> values) {
+  std::vector<std::byte> bits(values.size() * static_cast<std::size_t>(block::element_size(dtype)));
   for (std::size_t i = 0; i < values.size(); ++i)
     block::store_element(dtype, bits.data(), static_cast<std::int64_t>(i), values[i]);
   return bits;
@@ -31,17 +31,17 @@ std::vector<float> numbers(std::int64_t count, int period) {
   return values;
 }
 
-/// Small whole numbers: every sum is exact in both formats.
+/// Small whole numbers: every sum is exact in all formats.
 void expect_row_major_product(block::Dtype dtype) {
   const GemmShape shape{.m = 3, .n = 5, .k = 7, .dtype = dtype};
   const std::vector<float> x = numbers(shape.m * shape.k, 5), w = numbers(shape.k * shape.n, 3);
   const auto x_bits = stored(dtype, x), w_bits = stored(dtype, w);
-  std::vector<std::uint16_t> y(static_cast<std::size_t>(shape.m * shape.n));
+  std::vector<std::byte> y(static_cast<std::size_t>(shape.m * shape.n * block::element_size(dtype)));
   const CublasLt library;
   const CublasLtGemm gemm(library, shape, 1 << 20, 4);
   ASSERT_EQ(gemm.algorithms(), 2) << "of three, one is not supported";
   for (int algorithm = 0; algorithm < gemm.algorithms(); ++algorithm) {
-    std::fill(y.begin(), y.end(), std::uint16_t{0xffff});
+    std::fill(y.begin(), y.end(), std::byte{0xff});
     gemm.launch(algorithm, x_bits.data(), w_bits.data(), y.data(), nullptr);
     for (std::int64_t i = 0; i < shape.m; ++i) {
       for (std::int64_t j = 0; j < shape.n; ++j) {
@@ -55,7 +55,8 @@ void expect_row_major_product(block::Dtype dtype) {
 }
 
 TEST_F(FakeCublasLt, MultipliesRowMajorMatrices) {
-  for (const block::Dtype dtype : {block::Dtype::f16, block::Dtype::bf16}) expect_row_major_product(dtype);
+  for (const block::Dtype dtype : {block::Dtype::f32, block::Dtype::f16, block::Dtype::bf16})
+    expect_row_major_product(dtype);
 }
 
 TEST_F(FakeCublasLt, TellsItsVersion) { EXPECT_EQ(CublasLt().version(), "13.0.2"); }

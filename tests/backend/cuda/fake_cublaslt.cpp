@@ -69,9 +69,11 @@ int cublasLtMatmulDescDestroy(void* operation) {
 
 int cublasLtMatrixLayoutCreate(void** layout, int type, std::uint64_t rows, std::uint64_t columns,
                                std::int64_t leading) {
-  if (type != 2 && type != 14) return kNotSupported;
-  *layout = new Layout{type == 2 ? Dtype::f16 : Dtype::bf16, static_cast<std::int64_t>(rows),
-                       static_cast<std::int64_t>(columns), leading};
+  if (type != 0 && type != 2 && type != 14) return kNotSupported;
+  *layout = new Layout{type == 0   ? Dtype::f32
+                       : type == 2 ? Dtype::f16
+                                   : Dtype::bf16,
+                       static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns), leading};
   return kSuccess;
 }
 int cublasLtMatrixLayoutDestroy(void* layout) {

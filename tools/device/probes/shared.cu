@@ -67,3 +67,15 @@ FT_KERNEL(probe_copy_async_16, 32) {
   FT_SHARED(shared);
   copy_in_groups<16>(args, shared);
 }
+
+/// More dynamic shared memory than a block has without asking for it: args.batch words of tensor[0] through it, in
+/// reverse order. out: [word].
+FT_KERNEL(probe_large_shared, 32) {
+  FT_SHARED(shared);
+  u32* const words = reinterpret_cast<u32*>(shared);
+  const u32* const in = static_cast<const u32*>(args.tensor[0]);
+  u32* const out = static_cast<u32*>(args.tensor[1]);
+  for (int i = thread_index(); i < args.batch; i += 32) words[i] = in[i];
+  block_sync();
+  for (int i = thread_index(); i < args.batch; i += 32) out[i] = words[args.batch - 1 - i];
+}
