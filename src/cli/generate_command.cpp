@@ -34,6 +34,7 @@ struct GenerateArguments {
   std::string schedule_text;
   std::string target = "cpu", isa, arch, out, cxx, kernel_dir;
   int threads = 0, jobs = 0;
+  double compile_timeout = 120;
   RowsOutput output;
 
   void declare(Options& options) {
@@ -53,6 +54,7 @@ struct GenerateArguments {
     options.flag("--compile", compile,
                  "compile them too and say how it went; cuda: a row per kernel instead of the sources");
     options.integer("--jobs", jobs, "N", "cuda: compilers at once; 0: by CPUs and memory");
+    options.seconds("--compile-timeout", compile_timeout, "seconds per compiler call");
     options.text("--cxx", cxx, "COMPILER", "cpu: C++ compiler; default: $CXX, then what is found");
     options.text("--kernel-dir", kernel_dir, "DIR",
                  "read the building blocks from DIR, not from the program");
@@ -131,11 +133,13 @@ void print_sources(const std::vector<codegen::KernelSource>& kernels, bool stand
 }
 
 /// Returns the exit code: one kernel that does not compile makes the answer bad.
-int compile_all(const std::vector<codegen::KernelSource>& kernels, lower::Isa isa, const std::string& cxx) {
-  backend::cpu::Compiler compiler = backend::cpu::find_compiler(cxx);
+int compile_all(const std::vector<codegen::KernelSource>& kernels, lower::Isa isa,
+                const GenerateArguments& arguments) {
+  backend::cpu::Compiler compiler = backend::cpu::find_compiler(arguments.cxx);
   base::note(fmt::format("compiling with {} {}", compiler.path, compiler.version));
   backend::cpu::CompileOptions options;
   options.cache_directory = base::cache_directory();
+  options.timeout_seconds = arguments.compile_timeout;
   catch_interrupts();
   measure::DeviceLock lock(measure::kCpuDevice, stop_if_interrupted);
   const measure::DeviceLock::Hold hold = lock.for_compiling();
@@ -187,8 +191,8 @@ int run_generate(Options& options) {
   const block::Problem problem = arguments.problem.problem();
   if (arguments.target != "cpu")
     return generate_for_gpu({arguments.target, arguments.arch, arguments.out, arguments.gpu_schedule(),
-                             arguments.standalone, arguments.compile, arguments.jobs, variants, problem,
-                             arguments.output});
+                             arguments.standalone, arguments.compile, arguments.jobs,
+                             arguments.compile_timeout, variants, problem, arguments.output});
   const backend::cpu::CpuInfo cpu = backend::cpu::probe_cpu();
   const lower::CpuTarget target = target_of(cpu, arguments);
   const std::string where = arguments.schedule.wants_records() ? fingerprint(cpu, target, arguments.cxx) : "";
@@ -208,7 +212,7 @@ int run_generate(Options& options) {
   else
     write_files(kernels, schedules, arguments);
   flush_output();
-  return arguments.compile ? compile_all(kernels, target.isa, arguments.cxx) : kDone;
+  return arguments.compile ? compile_all(kernels, target.isa, arguments) : kDone;
 }
 
 }  // namespace fusetune::cli

@@ -185,6 +185,7 @@ int compile_all(const GpuGeneration& what, const std::vector<Architecture>& arch
         "--compile is for cpu and cuda: compile HIP sources with hipcc (--standalone --out DIR)");
   backend::cuda::CubinOptions options;
   options.jobs = what.jobs;
+  options.timeout_seconds = what.compile_timeout;
   options.cache_directory = base::cache_directory();
   backend::cuda::CubinCompiler compiler{backend::cuda::Nvrtc(), options};
   base::note(fmt::format("{}  compiling with NVRTC {}", describe(what.problem), compiler.nvrtc().version()));

@@ -19,6 +19,7 @@ struct GpuGeneration {
   std::optional<lower::GpuSchedule> schedule;  // one for all variants; none: each one's default
   bool standalone = false, compile = false;
   int jobs = 0;
+  double compile_timeout = 0;  // seconds per kernel
   std::vector<plan::SegmentVariant> variants;
   block::Problem problem;
   RowsOutput output;
