@@ -96,6 +96,18 @@ TEST(VerifyInEmulator, ChecksEachKernelAndThePlan) {
   for (const auto& row : rows) EXPECT_EQ(row["outcome"], "ok") << row;
 }
 
+TEST(VerifyInEmulator, FastModeRunsTheSameKernels) {
+  const Outcome run =
+      on_small_block({"verify", "48996", "--backend", "simt", "--emulation", "fast", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.out << run.err;
+  const auto rows = nlohmann::json::parse(run.out);
+  ASSERT_EQ(rows.size(), 7u + 1u);
+  for (const auto& row : rows) {
+    EXPECT_EQ(row["outcome"], "ok") << row;
+    EXPECT_LT(row["norm_error"], 1e-4) << row;
+  }
+}
+
 TEST(VerifyInEmulator, FindsAMissingBarrier) {
   const base::TemporaryDirectory directory;
   const Outcome copied =
@@ -110,7 +122,19 @@ TEST(VerifyInEmulator, FindsAMissingBarrier) {
   EXPECT_EQ(run.exit_code, 1) << run.out;
   EXPECT_THAT(run.out, HasSubstr("ft_segment_7_7_f32"));
   EXPECT_THAT(run.out, HasSubstr("cuda/gemm.h:"));
+  EXPECT_THAT(run.out, HasSubstr("called at ft_segment_7_7_f32"));
+  EXPECT_THAT(run.out, HasSubstr("unsynchronised with"));
+  EXPECT_THAT(run.out, HasSubstr("[block "));
   EXPECT_THAT(run.out, HasSubstr("repeat: fusetune verify --variant '[7]'"));
+}
+
+TEST(VerifyInEmulator, AllSchedulesSayWhichAreRefusedAndWhy) {
+  const Outcome run = fusetune({"verify", "--variant", "[5]", "--schedules", "all", "--backend", "simt",
+                                "--heads", "1", "--head-size", "20", "--seq", "33", "--ffn", "40"});
+  ASSERT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_THAT(run.err, HasSubstr("refused [5] handoff="));
+  EXPECT_THAT(run.err, HasSubstr("query rows make"));
+  EXPECT_THAT(run.err, Not(HasSubstr(" 0 schedules refused")));
 }
 
 TEST(VerifyInEmulator, OptionsOfOtherBackendsAreRefused) {

@@ -68,13 +68,15 @@ TEST(GenerateGpu, EveryVariantAndScheduleIsGeneratedForEveryDtype) {
 }
 
 TEST(GenerateGpu, TheDialectsDifferInThePlatformOnly) {
-  const GpuKernel kernel = kernel_of({{7, 9}, false}, "");
-  const std::string cuda = readable_source(kernel, GpuDialect::cuda);
-  std::string hip = readable_source(kernel, GpuDialect::hip);
-  EXPECT_THAT(cuda, HasSubstr("#include \"cuda/platform_nvidia.h\""));
-  const std::size_t at = hip.find("platform_hip.h");
-  ASSERT_NE(at, std::string::npos);
-  EXPECT_EQ(hip.replace(at, 14, "platform_nvidia.h"), cuda);
+  for (const auto& variant : plan::all_variants()) {
+    const GpuKernel kernel = kernel_of(variant, "");
+    const std::string cuda = readable_source(kernel, GpuDialect::cuda);
+    std::string hip = readable_source(kernel, GpuDialect::hip);
+    EXPECT_THAT(cuda, HasSubstr("#include \"cuda/platform_nvidia.h\"")) << variant.to_string();
+    const std::size_t at = hip.find("platform_hip.h");
+    ASSERT_NE(at, std::string::npos) << variant.to_string();
+    EXPECT_EQ(hip.replace(at, 14, "platform_nvidia.h"), cuda) << variant.to_string();
+  }
 }
 
 TEST(GenerateGpu, NothingButThePlatformHoldsPtxOrIncludes) {
