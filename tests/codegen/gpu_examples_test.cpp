@@ -15,15 +15,22 @@ struct Example {
   const char* file;
   plan::SegmentVariant variant;
   const char* schedule;  // empty: the default
+  block::Dtype dtype = block::Dtype::f16;
+  std::int64_t seq = 128;
 };
 
 void PrintTo(const Example& example, std::ostream* out) { *out << example.file; }
 
 const Example kExamples[] = {
+    {"bias.cu", {{1, 1}, false}, ""},
+    {"merge_heads.cu", {{6, 6}, false}, ""},
+    {"bias_gelu.cu", {{11, 11}, false}, ""},
     {"gemm.cu", {{0, 1}, false}, ""},
+    {"gemm_f32.cu", {{0, 1}, false}, "", block::Dtype::f32},
     {"gemm_split_k.cu", {{12, 13}, false}, "tile=64x64x32 split=4"},
     {"score_rows.cu", {{3, 4}, false}, ""},
     {"attention_whole_rows.cu", {{2, 6}, false}, ""},
+    {"attention_spilling_rows.cu", {{2, 6}, false}, "", block::Dtype::f16, 4096},
     {"attention_hand_written.cu", {{1, 6}, true}, ""},
     {"layernorm.cu", {{8, 9}, false}, ""},
     {"row_block_norm.cu", {{7, 9}, false}, "handoff=norm tile=64x128x32 rows=16"},
@@ -34,10 +41,11 @@ const Example kExamples[] = {
 class GpuExamples : public testing::TestWithParam<Example> {};
 
 TEST_P(GpuExamples, AreWhatIsGenerated) {
-  block::Problem problem;  // bert-base, batch 1, sequence 128
-  problem.dtype = block::Dtype::f16;
-  const lower::GpuTarget target{227 << 10, 132};
   const Example& example = GetParam();
+  block::Problem problem;  // bert-base, batch 1
+  problem.seq = example.seq;
+  problem.dtype = example.dtype;
+  const lower::GpuTarget target{227 << 10, 132};
   const lower::GpuSchedule schedule =
       *example.schedule == 0
           ? lower::default_schedule(example.variant, problem, target)
