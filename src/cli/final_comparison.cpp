@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <utility>
 
@@ -55,8 +56,23 @@ bool is_reference(const plan::FusionPlan& plan) {
 }  // namespace
 
 FinalComparison::FinalComparison(measure::Session& session, store::TuningStore& store, std::int64_t run,
-                                 const SearchSettings& settings)
-    : session_(session), store_(store), run_(run), settings_(settings) {}
+                                 const SearchSettings& settings, SearchProgress& progress)
+    : session_(session), store_(store), run_(run), settings_(settings), progress_(progress) {}
+
+/// Takes the counts of a step of the finals, which begins now, and shows them.
+std::function<void(int, int)> FinalComparison::shows(std::string stage, const char* unit) const {
+  const auto start = std::chrono::steady_clock::now();
+  return [this, stage = std::move(stage), unit, start](int done, int total) {
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    // At most: plans that are clearly apart are dropped on the way.
+    progress_.update({.stage = stage,
+                      .unit = unit,
+                      .done = done,
+                      .expected = total,
+                      .at_most = true,
+                      .seconds = seconds.count()});
+  };
+}
 
 bool FinalComparison::is_ok(const Entry& entry) {
   return entry.record.plan.measurement.outcome == Outcome::ok;
@@ -107,7 +123,7 @@ std::string FinalComparison::hash_of(const std::vector<Entry>& entries, int pair
 void FinalComparison::compile(std::vector<Entry>& entries) {
   std::vector<PlanJob> jobs;
   for (Entry& entry : entries) jobs.push_back(std::move(entry.job));
-  compile_plans(session_, jobs);
+  compile_plans(session_, jobs, shows("compiling for the finals", "kernels"));
   for (std::size_t i = 0; i < entries.size(); ++i) {
     entries[i].job = std::move(jobs[i]);
     entries[i].record.plan.measurement = entries[i].job.record.measurement;
@@ -126,7 +142,8 @@ std::vector<FinalComparison::Entry> FinalComparison::compare(std::vector<Entry> 
   for (int round = 1; drop_failed(), !entries.empty(); ++round) {
     std::vector<measure::PlanKernels> plans;
     for (const Entry& entry : entries) plans.push_back(entry.job.kernels);
-    const std::vector<measure::PairedComparison> results = session_.compare_plans(plans, pairs);
+    const std::vector<measure::PairedComparison> results =
+        session_.compare_plans(plans, pairs, shows(fmt::format("finals, round {}", round), "samples"));
     const bool baseline_failed = results[0].outcome != Outcome::ok;
     std::vector<search::Contender> contenders;
     for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -164,7 +181,10 @@ std::vector<FinalComparison::Entry> FinalComparison::compare(std::vector<Entry> 
 /// what is asked here.
 void FinalComparison::compare_with_parts(std::vector<Entry>& entries) {
   const int rounds = times_that_fit(entries, 2, kLeastRounds, kRoundsWithParts);
+  const auto show = shows("plans beside their segments", "plans");
+  int done = 0;
   for (Entry& entry : entries) {
+    show(done++, static_cast<int>(entries.size()));
     if (!is_ok(entry)) continue;
     const measure::PairedComparison parts = session_.compare_with_parts(entry.job.kernels, rounds);
     if (parts.outcome == Outcome::ok) entry.record.whole_over_sum = {parts.ratio, parts.low, parts.high};

@@ -1,11 +1,13 @@
 // The best plans against each other: alternating pairs with a common baseline until none is clearly faster.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/plan_job.h"
+#include "cli/search_progress.h"
 #include "cli/searcher.h"
 #include "measure/session.h"
 #include "search/selection.h"
@@ -26,7 +28,7 @@ struct FinalResult {
 class FinalComparison {
  public:
   FinalComparison(measure::Session& session, store::TuningStore& store, std::int64_t run,
-                  const SearchSettings& settings);
+                  const SearchSettings& settings, SearchProgress& progress);
 
   /// Times them with the searcher's schedules, or takes the comparison from the store where nothing it
   /// depends on has changed. nullopt: every finalist failed when run whole. Throws Interrupted.
@@ -51,6 +53,7 @@ class FinalComparison {
   void look_closer(std::vector<Entry>& entries);
   void relate_to_reference(std::vector<Entry>& entries);
   void compare_with_parts(std::vector<Entry>& entries);
+  std::function<void(int, int)> shows(std::string stage, const char* unit) const;
   static bool is_ok(const Entry& entry);
   static std::vector<store::ComparisonRecord> records_of(const std::vector<Entry>& entries);
 
@@ -58,6 +61,7 @@ class FinalComparison {
   store::TuningStore& store_;
   std::int64_t run_;
   const SearchSettings& settings_;
+  SearchProgress& progress_;
 };
 
 }  // namespace fusetune::cli

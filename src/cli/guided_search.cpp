@@ -44,14 +44,12 @@ std::string GuidedSearch::run(SearchProgress& progress) {
 std::string GuidedSearch::run_plans(SearchProgress& progress) {
   auto refinement =
       std::make_unique<search::PlanRefinement>(segments_.best().costs(), settings_.finalists, seed_);
-  const int expected = refinement->expected();
-  if (expected == 0) return {};  // no complete plan has times
+  if (refinement->expected() == 0) return {};  // no complete plan has times
   refinement_ = refinement.get();
   VariantSchedules schedules;
   for (int variant = 0; variant < plan::kVariantCount; ++variant) schedules.push_back(schedule(variant));
   plans_ = std::make_unique<PlanSearch>(session_, store_, run_, plan_settings_, std::move(schedules),
-                                        std::move(refinement), expected);
-  progress.restart();
+                                        std::move(refinement));
   try {
     std::string stopped = plans_->run(progress);
     add_plan_counts();

@@ -60,14 +60,13 @@ std::vector<plan::FusionPlan> runnable_plans(const VariantSchedules& schedules) 
 
 PlanSearch::PlanSearch(measure::Session& session, store::TuningStore& store, std::int64_t run,
                        const SearchSettings& settings, VariantSchedules schedules,
-                       std::unique_ptr<search::PlanStrategy> strategy, int expected)
+                       std::unique_ptr<search::PlanStrategy> strategy)
     : session_(session),
       store_(store),
       run_(run),
       settings_(settings),
       schedules_(std::move(schedules)),
       strategy_(std::move(strategy)),
-      expected_(expected),
       stop_(settings_.stop),
       best_us_(std::numeric_limits<double>::infinity()) {}
 
@@ -79,8 +78,12 @@ std::optional<lower::Schedule> PlanSearch::schedule(int variant) const {
   return schedules_[static_cast<std::size_t>(variant)];
 }
 
-void PlanSearch::show(SearchProgress& progress, const std::string& extra) const {
-  progress.update(counts_.candidates(), std::max(expected_, counts_.candidates()), counts_.reused, extra);
+void PlanSearch::show(SearchProgress& progress, const std::string& doing) const {
+  StageProgress stage = stage_progress(counts_, stop_, seconds());
+  stage.unit = "plans";
+  stage.expected = strategy_->expected();
+  stage.doing = doing;
+  progress.update(stage);
 }
 
 void PlanSearch::tell(const store::PlanRecord& record, const plan::FusionPlan& plan) {
@@ -134,7 +137,7 @@ void PlanSearch::compile(std::vector<Job>& jobs, SearchProgress& progress) {
   std::vector<PlanJob> plans;
   for (Job& job : jobs) plans.push_back(std::move(job.job));
   const auto results = compile_plans(session_, plans, [&](int done, int total) {
-    show(progress, fmt::format(", compiling {}/{}", done, total));
+    show(progress, fmt::format("compiling {}/{}", done, total));
   });
   for (const backend::cpu::CompileResult& result : results)
     if (result.kernel.compile_seconds > 0)  // not from the cache
@@ -235,7 +238,7 @@ std::string PlanSearch::run(SearchProgress& progress) {
       for (const Job& noisy : noisy_) tell(noisy.job.record, noisy.job.plan);
       return reason;
     }
-    const auto limit = static_cast<int>(std::min<std::int64_t>(kBatch, stop_.trials_left()));
+    const auto limit = static_cast<int>(std::min<std::int64_t>(kBatch, stop_.trials_left().value_or(kBatch)));
     const std::vector<search::PlanCandidate> candidates = strategy_->ask(limit);
     if (candidates.empty() && noisy_.empty()) return {};
     std::vector<Job> jobs = candidates.empty() ? std::exchange(noisy_, {}) : prepare(candidates);

@@ -30,10 +30,9 @@ std::vector<plan::FusionPlan> runnable_plans(const VariantSchedules& schedules);
 
 class PlanSearch : public Searcher {
  public:
-  /// `expected`: plans that will be timed, for the progress display.
   PlanSearch(measure::Session& session, store::TuningStore& store, std::int64_t run,
              const SearchSettings& settings, VariantSchedules schedules,
-             std::unique_ptr<search::PlanStrategy> strategy, int expected);
+             std::unique_ptr<search::PlanStrategy> strategy);
 
   std::string run(SearchProgress& progress) override;
   const SearchCounts& counts() const override { return counts_; }
@@ -60,7 +59,7 @@ class PlanSearch : public Searcher {
   void measure(Job job);
   void finish(Job job, measure::Measurement measurement);
   void tell(const store::PlanRecord& record, const plan::FusionPlan& plan);
-  void show(SearchProgress& progress, const std::string& extra) const;
+  void show(SearchProgress& progress, const std::string& doing) const;
 
   measure::Session& session_;
   store::TuningStore& store_;
@@ -68,7 +67,6 @@ class PlanSearch : public Searcher {
   const SearchSettings& settings_;
   VariantSchedules schedules_;
   std::unique_ptr<search::PlanStrategy> strategy_;
-  int expected_;
   search::StopRule stop_;
   SearchCounts counts_;
   std::vector<search::TimedPlan> timed_;

@@ -185,9 +185,8 @@ class Search {
                            : "it stopped before some plan had a valid kernel for each of its segments");
       progress.say(fmt::format("timing {} plan{} whole", finalists.size(), finalists.size() == 1 ? "" : "s"));
       const std::optional<FinalResult> result =
-          FinalComparison(session_, store_, report_.run, settings_).time(finalists, [this](int variant) {
-            return searcher_->schedule(variant);
-          });
+          FinalComparison(session_, store_, report_.run, settings_, progress)
+              .time(finalists, [this](int variant) { return searcher_->schedule(variant); });
       progress.clear();
       if (!result) return nothing("no finalist gave the right result when run as a whole");
       return found(*result);
@@ -239,7 +238,7 @@ class Search {
     const search::PlanSpace plan_space{plans_, trials > 0 ? trials + known_plans() : 0,
                                        strategy.needs_model ? &plan_model() : nullptr};
     run(std::make_unique<PlanSearch>(session_, store_, report_.run, settings_, std::move(schedules),
-                                     strategy.make(plan_space, seed()), static_cast<int>(trials)),
+                                     strategy.make(plan_space, seed())),
         progress);
   }
 

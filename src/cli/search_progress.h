@@ -5,6 +5,8 @@
 #include <chrono>
 #include <string>
 
+#include "cli/progress_line.h"
+
 namespace fusetune::cli {
 
 class SearchProgress {
@@ -14,12 +16,10 @@ class SearchProgress {
   SearchProgress(const SearchProgress&) = delete;
   SearchProgress& operator=(const SearchProgress&) = delete;
 
-  /// `done` of about `total` candidates, of which `reused` cost no time; `extra` is shown behind them.
-  void update(int done, int total, int reused, const std::string& extra);
-  /// Something that takes a while and cannot be counted.
+  /// Shows progress_line() where the line before is old enough.
+  void update(const StageProgress& progress);
+  /// Something that takes a while: shown at once.
   void say(const std::string& what);
-  /// What is counted from here on is another stage, with a rate of its own.
-  void restart();
   /// Removes the updating line, so that other text starts on a clean one.
   void clear();
 
@@ -29,7 +29,6 @@ class SearchProgress {
   bool quiet_;
   bool terminal_;
   bool shown_ = false;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point last_{};
 };
 

@@ -77,6 +77,17 @@ struct SearchCounts {
   }
 };
 
+/// A stage that measured these and stops by this rule, `seconds` after it began; its unit and what it expects
+/// are the caller's to say.
+inline StageProgress stage_progress(const SearchCounts& counts, const search::StopRule& stop,
+                                    double seconds) {
+  return {.done = counts.candidates(),
+          .reused = counts.reused,
+          .trials_left = stop.trials_left(),
+          .seconds = seconds,
+          .seconds_left = stop.seconds_left(seconds)};
+}
+
 /// Of a search over segments that then timed plans whole.
 struct PlanCounts {
   std::int64_t timed = 0;

@@ -173,8 +173,12 @@ void SegmentSearch::measure(Job job) {
   finish(std::move(job), std::move(measurement));
 }
 
-void SegmentSearch::show(SearchProgress& progress, const std::string& extra) const {
-  progress.update(counts_.candidates(), strategy_->expected(), counts_.reused, extra);
+void SegmentSearch::show(SearchProgress& progress, const std::string& doing) const {
+  StageProgress stage = stage_progress(counts_, stop_, seconds());
+  stage.unit = "candidates";
+  stage.expected = strategy_->expected();
+  stage.doing = doing;
+  progress.update(stage);
 }
 
 /// The jobs whose kernels compiled; the others are finished as failures.
@@ -184,7 +188,7 @@ std::vector<SegmentSearch::Job> SegmentSearch::compile(std::vector<Job> jobs, Se
   for (const Job& job : jobs) sources.push_back(job.source);
   std::vector<CompileResult> results = session_.compile(sources, [&](int done, int total) {
     stop_if_interrupted();
-    show(progress, fmt::format(", compiling {}/{}", done, total));
+    show(progress, fmt::format("compiling {}/{}", done, total));
   });
   std::vector<Job> compiled;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -222,7 +226,7 @@ std::string SegmentSearch::run(SearchProgress& progress) {
       for (const Job& noisy : noisy_) tell(noisy.record, noisy.candidate);
       return reason;
     }
-    const auto limit = static_cast<int>(std::min<std::int64_t>(kBatch, stop_.trials_left()));
+    const auto limit = static_cast<int>(std::min<std::int64_t>(kBatch, stop_.trials_left().value_or(kBatch)));
     const std::vector<search::Candidate> candidates = strategy_->ask(limit);
     if (candidates.empty() && noisy_.empty()) return {};
     std::vector<Job> jobs =

@@ -49,7 +49,7 @@ class SegmentSearch : public Searcher {
   void measure(std::vector<Job> jobs, SearchProgress& progress);
   void measure(Job job);
   void finish(Job job, measure::Measurement measurement);
-  void show(SearchProgress& progress, const std::string& extra) const;
+  void show(SearchProgress& progress, const std::string& doing) const;
   void tell(const store::TuningRecord& record, const search::Candidate& candidate);
   codegen::KernelSource generate(int variant, const lower::Schedule& schedule) const;
   store::TuningRecord record_of(const search::Candidate& candidate,

@@ -138,6 +138,11 @@ std::vector<PairSeries> time_pairs(int plans, int pairs, const Sampler& sample, 
   return PairTimer(plans, pairs, sample, seed).run();
 }
 
+int samples_of_pairs(int plans, int pairs) {
+  const int others = plans - 1;
+  return pairs * (others == 0 ? 1 : others + (others + 1) / 2);
+}
+
 Interval ratio_interval(const PairSeries& series, int comparisons, int pairs) {
   return interval_of(series, series.stopped_early, comparisons, pairs);
 }

@@ -51,6 +51,9 @@ using Sampler = std::function<Sample(int index)>;
 /// `seed` decides the order of the groups.
 std::vector<PairSeries> time_pairs(int plans, int pairs, const Sampler& sample, std::uint64_t seed);
 
+/// Samples that time_pairs() takes where no plan is clearly apart and none is dropped.
+int samples_of_pairs(int plans, int pairs);
+
 /// Interval of the median ratio of `series`, simultaneous over `comparisons` plans and over the looks that a
 /// run of `pairs` pairs takes. Never below 0.
 Interval ratio_interval(const PairSeries& series, int comparisons, int pairs);

@@ -164,7 +164,13 @@ struct Session::Impl {
         compiler(found_compiler, isa, compile_options(options)),
         lock(kCpuDevice, options.poll),
         image(make_image()),
-        host(options.program.empty() ? "/proc/self/exe" : options.program, worker_setup(), options.poll) {}
+        host(options.program.empty() ? "/proc/self/exe" : options.program, worker_setup(),
+             [this] { poll(); }) {}
+
+  void poll() const {
+    if (options.poll) options.poll();
+    if (watch) watch();
+  }
 
   SharedImage make_image() const {
     const block::Mask mask(problem.mask, problem.batch, problem.seq);
@@ -211,7 +217,9 @@ struct Session::Impl {
   CheckResult check(const PlanKernels& kernels, bool whole);
   Measurement measure(const PlanKernels& kernels, bool whole);
   void find_reference_now();
-  void compare_live(std::span<const PlanKernels> plans, int pairs, std::vector<PairedComparison>& results);
+  void compare_live(std::span<const PlanKernels> plans, int pairs, std::vector<PairedComparison>& results,
+                    const std::function<void(int, int)>& progress);
+  Exchange ask_watched(Request request, const std::function<void(int, int)>& progress);
 
   block::Problem problem;
   SessionOptions options;
@@ -223,6 +231,7 @@ struct Session::Impl {
   backend::cpu::KernelCompiler compiler;
   DeviceLock lock;
   SharedImage image;
+  std::function<void()> watch;  // called while a worker is waited for; empty: nobody looks
   WorkerHost host;
   std::function<TimingReference()> find_reference;  // until it was asked
   TimingReference reference;                        // empty: candidates are timed by themselves
@@ -287,10 +296,31 @@ void Session::Impl::find_reference_now() {
   reference = std::move(found);
 }
 
+/// Asks for a comparison and tells `progress` how far it is.
+Exchange Session::Impl::ask_watched(Request request, const std::function<void(int, int)>& progress) {
+  const int plans = static_cast<int>(request.plans.size());
+  const int samples = samples_of_pairs(plans, request.pairs);
+  const std::uint64_t before = host.steps() + request.plans.size();  // each is loaded, which is a step
+  if (progress) {
+    watch = [&progress, this, before, samples] {
+      const std::uint64_t steps = host.steps();
+      const std::uint64_t taken = steps > before ? steps - before : 0;
+      progress(static_cast<int>(std::min<std::uint64_t>(taken, static_cast<std::uint64_t>(samples))),
+               samples);
+    };
+  }
+  struct Unwatch {
+    std::function<void()>& watch;
+    ~Unwatch() { watch = {}; }
+  } unwatch{watch};
+  return host.ask(std::move(request), {options.run_timeout, true});
+}
+
 /// Compares the plans whose outcome is still open. A plan that ends the worker is taken out, the others begin
 /// again.
 void Session::Impl::compare_live(std::span<const PlanKernels> plans, int pairs,
-                                 std::vector<PairedComparison>& results) {
+                                 std::vector<PairedComparison>& results,
+                                 const std::function<void(int, int)>& progress) {
   for (;;) {
     std::vector<std::size_t> live;
     Request request;
@@ -304,7 +334,7 @@ void Session::Impl::compare_live(std::span<const PlanKernels> plans, int pairs,
     }
     if (live.empty() || live.front() != 0) return;
     const DeviceLock::Hold hold = lock.for_timing();
-    const Exchange exchange = host.ask(std::move(request), {options.run_timeout, true});
+    const Exchange exchange = ask_watched(std::move(request), progress);
     if (exchange.outcome != Outcome::ok) {
       PairedComparison& culprit = results[live.at(static_cast<std::size_t>(exchange.candidate))];
       culprit.outcome = exchange.outcome;
@@ -360,7 +390,8 @@ Measurement Session::measure_plan(const PlanKernels& kernels) {
   return impl_->measure(kernels, true);
 }
 
-std::vector<PairedComparison> Session::compare_plans(std::span<const PlanKernels> plans, int pairs) {
+std::vector<PairedComparison> Session::compare_plans(std::span<const PlanKernels> plans, int pairs,
+                                                     const std::function<void(int, int)>& progress) {
   if (pairs < 1) throw base::InternalError("comparing plans needs at least one pair");
   std::vector<PairedComparison> results(plans.size());
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -371,7 +402,7 @@ std::vector<PairedComparison> Session::compare_plans(std::span<const PlanKernels
     results[i].outcome = check.outcome;
     results[i].message = check.message;
   }
-  impl_->compare_live(plans, pairs, results);
+  impl_->compare_live(plans, pairs, results, progress);
   for (std::size_t i = 1; i < results.size(); ++i) {
     if (results[i].outcome != Outcome::ok || results[i].pairs > 0) continue;
     results[i].outcome = Outcome::skipped;

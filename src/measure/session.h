@@ -123,8 +123,9 @@ class Session {
   Measurement measure_plan(const PlanKernels& kernels);
   /// Times plans against plans[0], alternating, up to `pairs` pairs each; simultaneous 95 % intervals over
   /// the set. Result i compares plans[i] with plans[0] (result 0: itself, ratio 1). Unchecked plans are
-  /// checked first.
-  std::vector<PairedComparison> compare_plans(std::span<const PlanKernels> plans, int pairs);
+  /// checked first. `progress` gets the samples taken and how many may have to be, a few times a second.
+  std::vector<PairedComparison> compare_plans(std::span<const PlanKernels> plans, int pairs,
+                                              const std::function<void(int, int)>& progress = {});
   /// A plan's time over the sum of its segments' times, each timed as when it is screened: all in turn,
   /// `rounds` times, so that the machine's drift cancels. ratio = whole / sum with its own 95 % interval;
   /// time_a is the sum, time_b the plan. Nothing is checked: the plan and its segments must have been.

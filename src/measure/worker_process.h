@@ -38,6 +38,8 @@ class WorkerHost {
   /// Sends `request` and waits for its reply. A worker that crashes or exceeds the limit is an Exchange; a
   /// worker that cannot work at all throws base::EnvironmentError (or InternalError).
   Exchange ask(Request request, const Limit& limit);
+  /// Steps that workers have reported so far.
+  std::uint64_t steps() const { return progress().steps; }
   /// Ends the worker: its memory may have been damaged. The next request starts another.
   void retire();
 

@@ -26,6 +26,10 @@ Anneal::Anneal(const PlanSpace& space, std::uint64_t seed)
       budget_(space.budget > 0 ? space.budget : kDefaultBudget),
       random_(seed) {}
 
+std::optional<std::int64_t> Anneal::expected() const {
+  return std::min(budget_, static_cast<std::int64_t>(space_.size()));
+}
+
 double Anneal::temperature() const {
   const double share = std::min(1.0, static_cast<double>(times_.size()) / static_cast<double>(budget_));
   return kHot * std::pow(kCold / kHot, share);

@@ -21,6 +21,7 @@ class Anneal : public PlanStrategy {
   /// One plan: the next depends on its result.
   std::vector<PlanCandidate> ask(int limit) override;
   void tell(const plan::FusionPlan& plan, const Trial& trial) override;
+  std::optional<std::int64_t> expected() const override;
 
  private:
   double temperature() const;

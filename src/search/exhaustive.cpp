@@ -19,7 +19,9 @@ std::vector<int> variants_of(const plan::FusionPlan& plan) {
 
 Exhaustive::Exhaustive(const Space& space, std::uint64_t seed) : space_(space), random_(seed) {
   for (int variant = 0; variant < plan::kVariantCount; ++variant) {
-    estimate_ += space_.schedules(variant, {}).size();
+    const std::size_t schedules = space_.schedules(variant, {}).size();
+    estimate_ += schedules;
+    estimate_defaults_ += is_lone_gemm(variant) ? schedules : std::min<std::size_t>(schedules, 1);
   }
   start_phase();
 }

@@ -24,6 +24,8 @@ class Exhaustive : public Strategy {
   int expected() const override;
   /// What it asks for now are schedules beyond the defaults.
   bool in_last_phase() const;
+  /// Of expected(), those before the last phase.
+  int expected_defaults() const { return static_cast<int>(estimate_defaults_); }
 
  private:
   void start_phase();
@@ -33,7 +35,8 @@ class Exhaustive : public Strategy {
   Space space_;
   RandomSource random_;
   int phase_ = 0;
-  std::size_t estimate_ = 0;      // of candidates in all, before tiles are tuned
+  std::size_t estimate_ = 0;  // of candidates in all, before tiles are tuned
+  std::size_t estimate_defaults_ = 0;
   std::vector<Candidate> queue_;  // of this phase, next one last
   std::set<Candidate> asked_;     // ever
   int waiting_ = 0;               // asked but not told

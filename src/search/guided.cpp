@@ -12,6 +12,12 @@ namespace {
 
 constexpr std::size_t kRound = 16, kDrawn = 4;
 constexpr int kIdleRounds = 2;
+
+/// Candidates of `rounds` more rounds, where `left` are not asked for.
+int in_rounds(int rounds, std::size_t left) {
+  return static_cast<int>(std::min(left, static_cast<std::size_t>(std::max(0, rounds)) * kRound));
+}
+
 /// A variant is of the fast class when the shortest plan through it is at most this much slower than the
 /// best.
 constexpr double kPromising = 1.03;
@@ -31,8 +37,14 @@ Guided::Guided(const Space& space, SegmentModel* model, std::uint64_t seed)
       best_sum_us_(std::numeric_limits<double>::infinity()),
       best_of_last_us_(best_sum_us_) {}
 
+/// How many rounds find something faster nobody knows: this counts the fewest that are to come.
 int Guided::expected() const {
-  return has_pool_ ? told_ + waiting_ + static_cast<int>(queue_.size()) : defaults_.expected();
+  if (!has_pool_) {
+    const int defaults = defaults_.expected_defaults();
+    return defaults + in_rounds(kIdleRounds, static_cast<std::size_t>(defaults_.expected() - defaults));
+  }
+  const int asked = told_ + waiting_ + static_cast<int>(queue_.size());
+  return done_ ? asked : asked + in_rounds(kIdleRounds - 1 - idle_rounds_, pool_.size());
 }
 
 void Guided::tell(const Candidate& candidate, const Trial& trial) {

@@ -47,9 +47,9 @@ std::int64_t PlanRefinement::predicted() const {
   return timed_.empty() ? 0 : static_cast<std::int64_t>(plans_.size() - timed_.size());
 }
 
-int PlanRefinement::expected() const {
+std::optional<std::int64_t> PlanRefinement::expected() const {
   const std::size_t most = finalists_ + kDiverse + kRounds * kRound;
-  return static_cast<int>(std::min(most, plans_.size()));
+  return static_cast<std::int64_t>(std::min(most, plans_.size()));
 }
 
 void PlanRefinement::tell(const plan::FusionPlan& plan, const Trial& trial) {

@@ -27,6 +27,8 @@ class PlanRefinement : public PlanStrategy {
   PlanRefinement(const plan::VariantCosts& costs, int finalists, std::uint64_t seed);
   std::vector<PlanCandidate> ask(int limit) override;
   void tell(const plan::FusionPlan& plan, const Trial& trial) override;
+  /// At most.
+  std::optional<std::int64_t> expected() const override;
 
   /// The best plans as far as is known now, best first, then the reference plans that are not among them; at
   /// most kMaximumFinalists. Before anything is told these are the best by their sums.
@@ -34,8 +36,6 @@ class PlanRefinement : public PlanStrategy {
   /// Plans timed whole, and those that were not but have a prediction from them.
   std::int64_t timed() const { return static_cast<std::int64_t>(timed_.size()); }
   std::int64_t predicted() const;
-  /// Plans it may ask for, at most.
-  int expected() const;
 
  private:
   struct Known {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,6 +66,8 @@ class PlanStrategy {
   virtual std::vector<PlanCandidate> ask(int limit) = 0;
   /// The result of a plan that ask() gave; every one must be told, failed ones too.
   virtual void tell(const plan::FusionPlan& plan, const Trial& trial) = 0;
+  /// Plans it expects to ask for in all, those told included, for the progress display; nullopt: not known.
+  virtual std::optional<std::int64_t> expected() const { return std::nullopt; }
   /// Plans that its model put into the slow class at its last fit, and so will not be timed.
   virtual std::int64_t pruned() const { return 0; }
 };

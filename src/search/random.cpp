@@ -5,7 +5,7 @@
 namespace fusetune::search {
 
 RandomPlans::RandomPlans(const PlanSpace& space, std::uint64_t seed)
-    : left_(space.plans.begin(), space.plans.end()) {
+    : plans_(static_cast<std::int64_t>(space.plans.size())), left_(space.plans.begin(), space.plans.end()) {
   RandomSource(seed).shuffle(left_);
 }
 

@@ -51,9 +51,14 @@ std::string StopRule::reached(double elapsed_seconds) const {
   return {};
 }
 
-std::int64_t StopRule::trials_left() const {
-  if (!conditions_.trials) return std::numeric_limits<std::int64_t>::max();
+std::optional<std::int64_t> StopRule::trials_left() const {
+  if (!conditions_.trials) return std::nullopt;
   return std::max<std::int64_t>(0, *conditions_.trials - trials_);
+}
+
+std::optional<double> StopRule::seconds_left(double elapsed_seconds) const {
+  if (!conditions_.seconds) return std::nullopt;
+  return *conditions_.seconds - elapsed_seconds;
 }
 
 }  // namespace fusetune::search

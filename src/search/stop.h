@@ -27,8 +27,10 @@ class StopRule {
   /// Empty: go on. Else the reason, for the summary.
   std::string reached(double elapsed_seconds) const;
   std::int64_t trials() const { return trials_; }
-  /// Candidates that --trials still allows; a large number where it was not given.
-  std::int64_t trials_left() const;
+  /// Candidates that --trials still allows; nullopt: it was not given.
+  std::optional<std::int64_t> trials_left() const;
+  /// Seconds that --time-limit still allows, below 0 when it has passed; nullopt: it was not given.
+  std::optional<double> seconds_left(double elapsed_seconds) const;
 
  private:
   StopConditions conditions_;

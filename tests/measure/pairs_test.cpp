@@ -94,6 +94,19 @@ TEST(Pairs, SimultaneousIntervalsOfEqualPlansRarelyClaimADifference) {
   EXPECT_LE(claims, 20);  // 5 % of 200, and some luck
 }
 
+TEST(Pairs, SamplesAreCountedBeforehand) {
+  for (int plans = 1; plans <= 5; ++plans) {
+    int calls = 0;
+    time_pairs(
+        plans, 30,
+        [&calls](int) {
+          return Sample{1e-3, ++calls < 0};
+        },
+        1);
+    EXPECT_EQ(calls, samples_of_pairs(plans, 30)) << plans;
+  }
+}
+
 TEST(Pairs, InterruptedSamplesAreTakenAgain) {
   int calls = 0;
   const Sampler sampler = [&calls](int) { return Sample{1e-3, ++calls % 7 == 0}; };

@@ -199,6 +199,24 @@ TEST(Guided, GoesOnWhenNothingRuns) {
   EXPECT_GE(asked, plan::kVariantCount);
 }
 
+// While it knows of nothing to come but the rounds that it cannot do without, it expects those.
+TEST(Guided, ExpectsTheFewestRounds) {
+  const auto strategy = make_strategy("guided", synthetic_space(), 1);
+  const int at_first = strategy->expected();
+  int asked = 0, least = at_first;
+  for (auto candidates = strategy->ask(8); !candidates.empty(); candidates = strategy->ask(8)) {
+    asked += static_cast<int>(candidates.size());
+    EXPECT_GE(strategy->expected(), asked);
+    least = std::min(least, strategy->expected());
+    for (const Candidate& candidate : candidates)
+      strategy->tell(candidate, {true, synthetic_time(candidate)});
+  }
+  EXPECT_EQ(strategy->expected(), asked);
+  EXPECT_GE(least, plan::kVariantCount + 16) << "the first rounds are part of it";
+  EXPECT_LE(at_first, asked);
+  EXPECT_LT(at_first, make_strategy("exhaustive", synthetic_space(), 1)->expected());
+}
+
 TEST(Registry, FindsByName) {
   ASSERT_NE(find_strategy("exhaustive"), nullptr);
   EXPECT_EQ(find_strategy("exhaustiv"), nullptr);
@@ -251,6 +269,9 @@ TEST(StopRule, StopsByEachCondition) {
 
   StopRule time({.trials = {}, .seconds = 10, .early_stop = {}});
   EXPECT_EQ(time.reached(9.9), "");
+  EXPECT_NEAR(time.seconds_left(9.9).value(), 0.1, 1e-12);
+  EXPECT_FALSE(time.trials_left());
+  EXPECT_FALSE(trials.seconds_left(1));
   EXPECT_THAT(time.reached(10), testing::HasSubstr("--time-limit"));
 
   StopRule early({.trials = {}, .seconds = {}, .early_stop = 3});
