@@ -152,6 +152,7 @@ std::vector<FinalComparison::Entry> FinalComparison::compare(std::vector<Entry> 
       if (baseline_failed && i > 0 && results[i].outcome == Outcome::skipped) continue;
       record.plan.measurement = failure(results[i].outcome, results[i].message);
       record.plan.measurement.time = i == 0 ? results[i].time_a : results[i].time_b;
+      record.plan.measurement.samples_us = results[i].samples_us;
       record.ratio = results[i].ratio;
       record.low = results[i].low;
       record.high = results[i].high;

@@ -123,6 +123,7 @@ void conclude(PairedComparison& result, const PairSeries& series, int comparison
   result.time_a = summarize(series.baseline_us);
   result.time_b = summarize(series.plan_us);
   result.pairs = static_cast<int>(series.plan_us.size());
+  result.samples_us = series.plan_us;
   result.ratio = median(paired_ratios(series.baseline_us, series.plan_us));
   const Interval interval = ratio_interval(series, comparisons, pairs);
   result.low = interval.low;

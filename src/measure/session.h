@@ -73,6 +73,7 @@ struct PairedComparison {
   double low = 1;    // confidence interval of the median ratio
   double high = 1;
   int pairs = 0;
+  std::vector<double> samples_us;  // behind time_b, in the order of the pairs
 
   /// Compared (`ok`), and the interval includes 1 or the ratio is within 0.5 % of it: no difference worth a
   /// claim.

@@ -14,6 +14,7 @@ void to_reference_units(measure::Measurement& measurement) {
   if (!(measurement.reference_us > 0)) return;
   for (double* us : {&measurement.time.median_us, &measurement.time.mad_us, &measurement.time.min_us})
     *us /= measurement.slowdown;
+  for (double& us : measurement.samples_us) us /= measurement.slowdown;
 }
 
 /// Number of a finalist's row in plan_measurement. A comparison that gave a plan no time (it was clearly

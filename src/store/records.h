@@ -114,7 +114,8 @@ struct PlanRecord : PlanKey, Trial {
 
 /// A finalist of a run against the run's baseline plan.
 struct ComparisonRecord {
-  /// Its own time as this comparison saw it, without samples; `slowdown` relates it to the reference.
+  /// Its own time as this comparison saw it; `slowdown` relates it to the reference. The samples are kept in
+  /// the plan's row, where no strategy has timed the plan, and not read back.
   PlanRecord plan;
   double ratio = 1, low = 1, high = 1;  // time plan / time baseline and its 95 % interval; `ok` only
   int pairs = 0;

@@ -190,7 +190,9 @@ TEST_F(StoreTest, FinalistLeavesTheTimeThatAStrategyTook) {
   EXPECT_EQ(store.find_plan(plan_of(2).key())->sampled, Sampled::finalist);
   store.record_finalists(run_, std::vector<ComparisonRecord>{{.plan = plan_of(2, Sampled::finalist, 75)}});
   // The plan's row is in units of the reference, what the comparison saw is in the comparison.
-  EXPECT_EQ(store.find_plan(plan_of(2).key())->measurement.time.median_us, 75 / 1.25);
+  const measure::Measurement kept = store.find_plan(plan_of(2).key())->measurement;
+  EXPECT_EQ(kept.time.median_us, 75 / 1.25);
+  EXPECT_EQ(kept.samples_us, (std::vector<double>{75 * 0.9 / 1.25, 75 / 1.25, (75 + 0.1) / 1.25}));
   EXPECT_EQ(store.contents().finalists.at(run_)[0].plan.measurement.time.median_us, 75);
 }
 
