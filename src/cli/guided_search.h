@@ -29,6 +29,7 @@ class GuidedSearch : public Searcher {
   std::vector<search::Finalist> finalists() const override;
   std::span<const search::TimedEdge> edges() const override { return segments_.edges(); }
   std::optional<lower::Schedule> schedule(int variant) const override { return segments_.schedule(variant); }
+  Untimed untimed() const override { return segments_.untimed(); }
   std::optional<PlanCounts> plan_counts() const override;
 
   static constexpr double kPlanShare = 0.2;

@@ -88,10 +88,11 @@ void PlanSearch::show(SearchProgress& progress, const std::string& doing) const 
 
 void PlanSearch::tell(const store::PlanRecord& record, const plan::FusionPlan& plan) {
   const measure::Measurement& measurement = record.measurement;
-  const search::Trial trial{measurement.outcome == Outcome::ok, measurement.time.median_us};
+  const search::Trial trial = trial_of(measurement);
   ++counts_.outcomes[measurement.outcome];
   if (trial.ok) {
-    timed_.push_back({plan, trial.time_us, record.sampled == store::Sampled::uniform});
+    timed_.push_back(
+        {.plan = plan, .time_us = trial.time_us, .uniform = record.sampled == store::Sampled::uniform});
     best_us_ = std::min(best_us_, trial.time_us);
   } else {
     counts_.failures.push_back(
@@ -250,9 +251,20 @@ std::string PlanSearch::run(SearchProgress& progress) {
 
 std::string PlanSearch::summary() const {
   std::string text = fmt::format("{} plans timed whole", timed_.size());
-  if (strategy_->pruned() > 0)
-    text += fmt::format(", {} put into the slow class by the model and not timed", strategy_->pruned());
+  if (const std::int64_t predicted = strategy_->predicted(); predicted > 0)
+    text += fmt::format(", {} predicted from them, {} of these pruned by the model", predicted,
+                        strategy_->pruned());
   return text;
+}
+
+Untimed PlanSearch::untimed() const {
+  const auto plans = static_cast<std::int64_t>(runnable_plans(schedules_).size());
+  const std::int64_t pruned = strategy_->pruned();
+  return {pruned, plans - counts_.candidates() - pruned};
+}
+
+std::optional<PlanCounts> PlanSearch::plan_counts() const {
+  return PlanCounts{static_cast<std::int64_t>(timed_.size()), strategy_->predicted()};
 }
 
 std::vector<search::Finalist> PlanSearch::finalists() const {

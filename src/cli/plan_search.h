@@ -40,6 +40,8 @@ class PlanSearch : public Searcher {
   int timed_count() const override { return static_cast<int>(timed_.size()); }
   double seconds() const override;
   std::vector<search::Finalist> finalists() const override;
+  Untimed untimed() const override;
+  std::optional<PlanCounts> plan_counts() const override;
   std::optional<lower::Schedule> schedule(int variant) const override;
 
   /// Those that ran right, in the order they were told.

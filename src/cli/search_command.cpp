@@ -266,7 +266,21 @@ class Search {
     return *model_;
   }
 
+  /// How good the model is that was fitted, if one was.
+  void score_model() {
+    model::Evaluation evaluation;
+    if (segment_model_ && segment_model_->ready()) {
+      evaluation = segment_model_->evaluate();
+      report_.model_of = "kernels";
+    } else if (model_) {
+      evaluation = model_->evaluate();
+      report_.model_of = "plans";
+    }
+    if (!evaluation.groups.empty()) report_.model = evaluation.groups.front();
+  }
+
   int found(const FinalResult& result) {
+    score_model();
     const std::string json = result_json(report_, *searcher_, &result, "finished");
     store_.finish_run(report_.run, store::RunState::finished, json, result.hash);
     say(describe_result(report_, *searcher_, result), json);

@@ -162,10 +162,17 @@ std::optional<search::Certificate> certificate(const FinalResult& result, const 
                          seen->alpha);
 }
 
+/// Why there is no certificate.
+std::string no_certificate(const FinalResult& result, const Searcher& searcher) {
+  if (searcher.edges().empty()) return "segments were not timed";
+  if (!assumption(result)) return "the best plan was not timed beside its segments";
+  return "the segments' times are too uncertain for a limit above 0, more --samples make them surer";
+}
+
 std::string certificate_line(const SearchReport& report, const FinalResult& result,
                              const Searcher& searcher) {
   const std::optional<search::Certificate> found = certificate(result, searcher);
-  if (!found) return {};
+  if (!found) return "no certificate: " + no_certificate(result, searcher) + "\n";
   return fmt::format(
       "certificate: if every plan takes at least {:.3f} of the sum of its segments, no plan over the {} "
       "kernels "
@@ -257,6 +264,40 @@ nlohmann::json number_or_null(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json();
 }
 
+/// Of GroupScore, with the words for them.
+struct ModelFigure {
+  const char* key;
+  const char* word;
+  double model::GroupScore::*value;
+};
+constexpr ModelFigure kModelFigures[] = {
+    {"spearman", "Spearman", &model::GroupScore::spearman},
+    {"noise_ceiling", "noise ceiling", &model::GroupScore::noise_ceiling},
+    {"auc", "AUC", &model::GroupScore::auc},
+    {"kept", "share kept", &model::GroupScore::kept}};
+
+std::string model_line(const SearchReport& report) {
+  if (!report.model) return {};
+  std::string text = fmt::format("model of {} {}, each fifth predicted from the others:", report.model->rows,
+                                 report.model_of);
+  const char* separator = " ";
+  for (const ModelFigure& figure : kModelFigures) {
+    const double value = (*report.model).*figure.value;
+    text += fmt::format("{}{} {}", separator, figure.word,
+                        std::isfinite(value) ? fmt::format("{:.2f}", value) : "not known");
+    separator = ", ";
+  }
+  return text + "\n";
+}
+
+nlohmann::json model_json(const SearchReport& report) {
+  if (!report.model) return {};
+  nlohmann::json json = {{"of", report.model_of}, {"rows", report.model->rows}};
+  for (const ModelFigure& figure : kModelFigures)
+    json[figure.key] = number_or_null((*report.model).*figure.value);
+  return json;
+}
+
 nlohmann::json finalist_json(const FinalResult& result, const store::ComparisonRecord& finalist) {
   nlohmann::json json = {{"mask", finalist.plan.mask},
                          {"plan", plan_of(finalist).to_string()},
@@ -296,7 +337,10 @@ nlohmann::json counts_json(const Searcher& searcher) {
   nlohmann::json plans;
   if (const auto whole = searcher.plan_counts())
     plans = {{"timed", whole->timed}, {"predicted", whole->predicted}};
+  const auto [pruned, left] = searcher.untimed();
   return {{"timed", searcher.timed_count()},
+          {"pruned", pruned},
+          {"left", left},
           {"plans", plans},
           {"reused", counts.reused},
           {"measured", counts.measured},
@@ -329,6 +373,7 @@ std::string describe_trials(const SearchReport& report, const Searcher& searcher
         "that\n",
         counts.reference_us / 1e3, counts.least_slowdown, counts.most_slowdown);
   }
+  text += model_line(report);
   if (!report.stopped.empty())
     text += fmt::format("stopped early, {}: run it again to continue\n", report.stopped);
   return text + failure_lines(report, searcher);
@@ -379,7 +424,8 @@ std::string result_json(const SearchReport& report, const Searcher& searcher, co
                          {"database", report.database},
                          {"seconds", report.seconds},
                          {"stopped", report.stopped},
-                         {"search", counts_json(searcher)}};
+                         {"search", counts_json(searcher)},
+                         {"model", model_json(report)}};
   if (result != nullptr) {
     json["best"] = finalist_json(*result, result->winner());
     json["reused_comparison"] = result->reused;
@@ -393,13 +439,16 @@ std::string result_json(const SearchReport& report, const Searcher& searcher, co
     if (const auto range = whole_over_sum(*result))
       json["whole_over_sum"] = {{"low", range->first}, {"high", range->second}};
     json["certificate"] = nlohmann::json();
-    if (const auto found = certificate(*result, searcher))
+    if (const auto found = certificate(*result, searcher)) {
       json["certificate"] = {{"alpha", found->alpha},
                              {"gain", found->gain},
                              {"epsilon", report.epsilon},
                              {"closed", found->closed(report.epsilon)},
                              {"rival", found->rival.canonical_mask().value},
                              {"kernels", searcher.edges().size()}};
+    } else {
+      json["no_certificate"] = no_certificate(*result, searcher);
+    }
     json["references"] = nlohmann::json::object();
     for (const search::ReferencePlan& reference : search::reference_plans()) {
       json["references"][std::string(reference.name)] = reference.plan.canonical_mask().value;

@@ -1,10 +1,12 @@
 // What a search says at its end: for people and, with --json, for machines.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cli/final_comparison.h"
 #include "cli/searcher.h"
+#include "model/evaluation.h"
 
 namespace fusetune::cli {
 
@@ -21,6 +23,10 @@ struct SearchReport {
   double seconds = 0;
   double epsilon = 0.02;  // a certificate of at most this gain is closed
   bool verbose = false;
+  /// How good the search's model of kernels or of plans (`model_of`) is; nullopt: it has none, or had too
+  /// few of them to hold some out.
+  std::optional<model::GroupScore> model = {};
+  std::string model_of = {};
 };
 
 /// The first lines: problem, device, what was tried.

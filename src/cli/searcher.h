@@ -13,8 +13,10 @@
 #include "cli/search_progress.h"
 #include "lower/schedule.h"
 #include "measure/outcome.h"
+#include "measure/statistics.h"
 #include "search/certificate.h"
 #include "search/selection.h"
+#include "search/space.h"
 #include "search/stop.h"
 #include "store/records.h"
 
@@ -88,7 +90,19 @@ inline StageProgress stage_progress(const SearchCounts& counts, const search::St
           .seconds_left = stop.seconds_left(seconds)};
 }
 
-/// Of a search over segments that then timed plans whole.
+/// What a strategy hears of a measurement.
+inline search::Trial trial_of(const measure::Measurement& measurement) {
+  const auto [first, second] = measure::half_medians(measurement.samples_us);
+  return {measurement.outcome == measure::Outcome::ok, measurement.time.median_us, first, second};
+}
+
+/// Candidates of a strategy that have no result: kernels, or plans where nothing but plans is timed.
+struct Untimed {
+  std::int64_t pruned = 0;  // put into the slow class by its model
+  std::int64_t left = 0;    // the others
+};
+
+/// Of a search that timed plans whole.
 struct PlanCounts {
   std::int64_t timed = 0;
   std::int64_t predicted = 0;  // from those that were timed
@@ -112,7 +126,8 @@ class Searcher {
   virtual std::vector<search::Finalist> finalists() const = 0;
   /// Kernels timed alone, for the certificate; none where only whole plans were timed.
   virtual std::span<const search::TimedEdge> edges() const { return {}; }
-  /// nullopt: no stage of it times plans beside segments.
+  virtual Untimed untimed() const = 0;
+  /// nullopt: no stage of it timed plans whole.
   virtual std::optional<PlanCounts> plan_counts() const { return std::nullopt; }
   /// What a variant is compiled with; nullopt: it cannot run, or was not timed.
   virtual std::optional<lower::Schedule> schedule(int variant) const = 0;

@@ -72,7 +72,7 @@ store::TuningRecord SegmentSearch::record_of(const search::Candidate& candidate,
 
 void SegmentSearch::tell(const store::TuningRecord& record, const search::Candidate& candidate) {
   const measure::Measurement& measurement = record.measurement;
-  const search::Trial trial{measurement.outcome == Outcome::ok, measurement.time.median_us};
+  const search::Trial trial = trial_of(measurement);
   ++counts_.outcomes[measurement.outcome];
   if (!trial.ok) {
     counts_.failures.push_back({variant_at(candidate.variant).to_string(), record.schedule,
@@ -246,7 +246,11 @@ std::optional<lower::Schedule> SegmentSearch::schedule(int variant) const {
 }
 
 std::string SegmentSearch::summary() const {
-  return fmt::format("{} of {} variants timed", best_.count(), plan::kVariantCount);
+  std::string text = fmt::format("{} of {} variants timed", best_.count(), plan::kVariantCount);
+  const auto [pruned, left] = untimed();
+  if (pruned > 0) text += fmt::format(", {} kernel{} pruned by the model", pruned, pruned == 1 ? "" : "s");
+  if (left > 0) text += fmt::format(", {} kernel{} left untimed", left, left == 1 ? "" : "s");
+  return text;
 }
 
 }  // namespace fusetune::cli

@@ -29,6 +29,7 @@ class SegmentSearch : public Searcher {
   double seconds() const override;
   std::vector<search::Finalist> finalists() const override;
   std::span<const search::TimedEdge> edges() const override { return edges_; }
+  Untimed untimed() const override { return {strategy_->pruned(), strategy_->left()}; }
   std::optional<lower::Schedule> schedule(int variant) const override;
 
   const search::Incumbents& best() const { return best_; }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -19,13 +20,8 @@
 namespace fusetune::cli {
 namespace {
 
-/// Medians of the odd and of the even measurements: two that share no noise. Nothing where there is one only.
 void set_halves(const std::vector<double>& values, model::Example& example) {
-  if (values.size() < 2) return;
-  std::vector<double> halves[2];
-  for (std::size_t i = 0; i < values.size(); ++i) halves[i % 2].push_back(values[i]);
-  example.first_half = measure::median(halves[0]);
-  example.second_half = measure::median(halves[1]);
+  std::tie(example.first_half, example.second_half) = measure::half_medians(values);
 }
 
 TrainingSource from_file(const std::string& file) {

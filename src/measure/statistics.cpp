@@ -23,6 +23,13 @@ double median(std::span<const double> values) {
   return middle_value({values.begin(), values.end()});
 }
 
+std::pair<double, double> half_medians(std::span<const double> values) {
+  if (values.size() < 2) return {0, 0};
+  std::vector<double> halves[2];
+  for (std::size_t i = 0; i < values.size(); ++i) halves[i % 2].push_back(values[i]);
+  return {median(halves[0]), median(halves[1])};
+}
+
 double median_absolute_deviation(std::span<const double> values) {
   const double center = median(values);
   std::vector<double> deviations;

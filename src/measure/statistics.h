@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "measure/outcome.h"
@@ -15,6 +16,9 @@ struct Interval {
 
 /// Middle value; the mean of the two middle ones for an even count. Throws base::InternalError when empty.
 double median(std::span<const double> values);
+/// Medians of the first, third, ... and of the second, fourth, ... value: two measurements that share no
+/// noise. Zeros where there is one value only.
+std::pair<double, double> half_medians(std::span<const double> values);
 /// Median of |value - median(values)|, unscaled.
 double median_absolute_deviation(std::span<const double> values);
 /// Summary of samples in microseconds; all zero when there are none.

@@ -92,4 +92,9 @@ int Exhaustive::expected() const {
   return static_cast<int>(std::max(estimate_, asked_.size()));
 }
 
+std::int64_t Exhaustive::left() const {
+  const std::size_t told = asked_.size() - queue_.size() - static_cast<std::size_t>(waiting_);
+  return expected() - static_cast<std::int64_t>(told);
+}
+
 }  // namespace fusetune::search

@@ -22,6 +22,7 @@ class Exhaustive : public Strategy {
   std::vector<Candidate> ask(int limit) override;
   void tell(const Candidate& candidate, const Trial& trial) override;
   int expected() const override;
+  std::int64_t left() const override;
   /// What it asks for now are schedules beyond the defaults.
   bool in_last_phase() const;
   /// Of expected(), those before the last phase.

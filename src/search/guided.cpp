@@ -47,11 +47,19 @@ int Guided::expected() const {
   return done_ ? asked : asked + in_rounds(kIdleRounds - 1 - idle_rounds_, pool_.size());
 }
 
+std::int64_t Guided::pruned() const { return std::count(slow_.begin(), slow_.end(), true); }
+
+std::int64_t Guided::left() const {
+  if (!has_pool_) return defaults_.left();
+  return waiting_ + static_cast<std::int64_t>(queue_.size() + pool_.size()) - pruned();
+}
+
 void Guided::tell(const Candidate& candidate, const Trial& trial) {
   --waiting_;
   ++told_;
   if (!has_pool_) defaults_.tell(candidate, trial);
-  if (trial.ok) timed_.push_back({candidate, trial.time_us, false});
+  if (trial.ok)
+    timed_.push_back({candidate, trial.time_us, false, trial.first_half_us, trial.second_half_us});
   if (best_.tell(candidate, trial)) best_sum_us_ = best_.best_sum_us();
 }
 
@@ -84,6 +92,7 @@ std::vector<double> Guided::costs_through() const {
 void Guided::take(std::size_t index) {
   queue_.push_back(pool_[index]);
   pool_.erase(pool_.begin() + static_cast<std::ptrdiff_t>(index));
+  slow_.erase(slow_.begin() + static_cast<std::ptrdiff_t>(index));
 }
 
 void Guided::start_round() {
@@ -92,8 +101,11 @@ void Guided::start_round() {
   learn();
   const std::vector<double> costs = costs_through();
   std::vector<std::size_t> promising;
-  for (std::size_t i = 0; i < costs.size(); ++i)
-    if (costs[i] < std::numeric_limits<double>::infinity()) promising.push_back(i);
+  slow_.clear();
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    slow_.push_back(costs[i] == std::numeric_limits<double>::infinity());
+    if (!slow_.back()) promising.push_back(i);
+  }
   done_ = promising.empty() || idle_rounds_ >= kIdleRounds;
   if (done_) return;
   std::stable_sort(promising.begin(), promising.end(),

@@ -23,6 +23,8 @@ class Guided : public Strategy {
   std::vector<Candidate> ask(int limit) override;
   void tell(const Candidate& candidate, const Trial& trial) override;
   int expected() const override;
+  std::int64_t pruned() const override;
+  std::int64_t left() const override;
 
  private:
   void start_round();
@@ -35,6 +37,7 @@ class Guided : public Strategy {
   RandomSource random_;
   std::vector<TimedCandidate> timed_;
   std::vector<Candidate> pool_;   // schedules beyond the defaults, not yet asked for
+  std::vector<bool> slow_;        // by place in pool_: the model's class at the last fit
   std::vector<Candidate> queue_;  // of this round, next one last
   Incumbents best_;
   double best_sum_us_, best_of_last_us_;

@@ -59,9 +59,14 @@ void MaskPipeline::exploit(std::size_t count) {
   const std::vector<plan::FusionPlan> plans = unasked();
   const std::vector<PlanPrediction> predictions = space_.model->predict(plans);
   std::vector<std::size_t> high;
-  for (std::size_t i = 0; i < plans.size(); ++i)
-    if (predictions[i].high) high.push_back(i);
-  pruned_ = static_cast<std::int64_t>(plans.size() - high.size());
+  slow_.clear();
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (predictions[i].high) {
+      high.push_back(i);
+    } else {
+      slow_.push_back(plans[i]);
+    }
+  }
   // A class of nobody else says nothing about the rest: the regressor decides then.
   if (high.empty() && idle_rounds_ == 0)
     for (std::size_t i = 0; i < plans.size(); ++i) high.push_back(i);
@@ -73,6 +78,15 @@ void MaskPipeline::exploit(std::size_t count) {
     asked_.insert(plans[i]);
     queue_.push_back({plans[i], false});
   }
+}
+
+std::int64_t MaskPipeline::pruned() const {
+  return std::count_if(slow_.begin(), slow_.end(),
+                       [&](const plan::FusionPlan& plan) { return !asked_.contains(plan); });
+}
+
+std::int64_t MaskPipeline::predicted() const {
+  return space_.model->ready() ? static_cast<std::int64_t>(space_.plans.size() - timed_.size()) : 0;
 }
 
 void MaskPipeline::start_round() {
@@ -100,7 +114,8 @@ std::vector<PlanCandidate> MaskPipeline::ask(int limit) {
 void MaskPipeline::tell(const plan::FusionPlan& plan, const Trial& trial) {
   --waiting_;
   if (!trial.ok) return;
-  timed_.push_back({plan, trial.time_us, false});  // start_round() says which are uniform
+  // start_round() says which are uniform.
+  timed_.push_back({plan, trial.time_us, false, trial.first_half_us, trial.second_half_us});
   best_us_ = std::min(best_us_, trial.time_us);
 }
 

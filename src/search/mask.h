@@ -19,7 +19,8 @@ class MaskPipeline : public PlanStrategy {
   MaskPipeline(const PlanSpace& space, std::uint64_t seed);
   std::vector<PlanCandidate> ask(int limit) override;
   void tell(const plan::FusionPlan& plan, const Trial& trial) override;
-  std::int64_t pruned() const override { return pruned_; }
+  std::int64_t pruned() const override;
+  std::int64_t predicted() const override;
 
  private:
   void start_round();
@@ -36,10 +37,10 @@ class MaskPipeline : public PlanStrategy {
   std::set<plan::FusionPlan> uniform_;
   int waiting_ = 0;  // asked but not told
   std::vector<TimedPlan> timed_;
-  double best_us_;          // so far
-  double best_of_last_us_;  // when the round began
-  int idle_rounds_ = 0;     // without a faster plan
-  std::int64_t pruned_ = 0;
+  double best_us_;                      // so far
+  double best_of_last_us_;              // when the round began
+  int idle_rounds_ = 0;                 // without a faster plan
+  std::vector<plan::FusionPlan> slow_;  // by the model's class at the last fit; some were drawn since
   bool done_ = false;
 };
 

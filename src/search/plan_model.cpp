@@ -8,7 +8,9 @@ namespace fusetune::search {
 
 FittedPlanModel::FittedPlanModel(const std::optional<block::Problem>& problem,
                                  const model::TrainOptions& options, std::optional<model::CostModel> initial)
-    : options_(options), model_(std::move(initial)) {
+    : options_(options),
+      model_(std::move(initial)),
+      set_(problem ? model::Schema::plan : model::Schema::plan_bits) {
   if (problem) facts_.emplace(*problem);
   if (!model_) return;
   if (model_->info().schema == model::Schema::segment)
@@ -21,14 +23,19 @@ std::string FittedPlanModel::fit(std::span<const TimedPlan> plans) {
   model::TrainingSet set(facts_ ? model::Schema::plan : model::Schema::plan_bits);
   const std::size_t group = set.group(facts_ ? facts_->problem().key() : "");
   for (const TimedPlan& one : plans) {
-    const model::Example example{.time = one.time_us, .group = group, .uniform = one.uniform};
+    const model::Example example{.time = one.time_us,
+                                 .group = group,
+                                 .uniform = one.uniform,
+                                 .first_half = one.first_half_us,
+                                 .second_half = one.second_half_us};
     if (facts_) {
       set.add(one.plan, *facts_, example);
     } else {
       set.add(one.plan, example);
     }
   }
-  model::Trained trained = model::CostModel::train(set, options_);
+  set_ = std::move(set);
+  model::Trained trained = model::CostModel::train(set_, options_);
   if (trained.model) model_ = std::move(trained.model);
   return trained.missing;
 }

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "model/cost_model.h"
+#include "model/evaluation.h"
 #include "search/plan_strategy.h"
 
 namespace fusetune::search {
@@ -18,6 +19,9 @@ class FittedPlanModel : public PlanModel {
   std::string fit(std::span<const TimedPlan> plans) override;
   bool ready() const override { return model_.has_value(); }
   std::vector<PlanPrediction> predict(std::span<const plan::FusionPlan> plans) const override;
+  /// How good it is: of the plans last learned from, each fifth is predicted from the others. No group: too
+  /// few of them.
+  model::Evaluation evaluate() const { return model::cross_validate_plans(set_, options_); }
 
  private:
   model::FeatureTable table_of(model::Schema schema, std::span<const plan::FusionPlan> plans) const;
@@ -25,6 +29,7 @@ class FittedPlanModel : public PlanModel {
   std::optional<model::ProblemFacts> facts_;
   model::TrainOptions options_;
   std::optional<model::CostModel> model_;
+  model::TrainingSet set_;  // of the last fit
 };
 
 }  // namespace fusetune::search

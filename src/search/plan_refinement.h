@@ -29,13 +29,13 @@ class PlanRefinement : public PlanStrategy {
   void tell(const plan::FusionPlan& plan, const Trial& trial) override;
   /// At most.
   std::optional<std::int64_t> expected() const override;
+  std::int64_t predicted() const override;
 
   /// The best plans as far as is known now, best first, then the reference plans that are not among them; at
   /// most kMaximumFinalists. Before anything is told these are the best by their sums.
   std::vector<Finalist> finalists() const;
-  /// Plans timed whole, and those that were not but have a prediction from them.
+  /// Plans timed whole.
   std::int64_t timed() const { return static_cast<std::int64_t>(timed_.size()); }
-  std::int64_t predicted() const;
 
  private:
   struct Known {

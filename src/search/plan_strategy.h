@@ -31,6 +31,7 @@ struct TimedPlan {
   plan::FusionPlan plan;
   double time_us = 0;
   bool uniform = false;
+  double first_half_us = 0, second_half_us = 0;  // as of Trial
 };
 
 struct PlanPrediction {
@@ -68,8 +69,10 @@ class PlanStrategy {
   virtual void tell(const plan::FusionPlan& plan, const Trial& trial) = 0;
   /// Plans it expects to ask for in all, those told included, for the progress display; nullopt: not known.
   virtual std::optional<std::int64_t> expected() const { return std::nullopt; }
-  /// Plans that its model put into the slow class at its last fit, and so will not be timed.
+  /// Plans that its model put into the slow class at its last fit and that were not asked for.
   virtual std::int64_t pruned() const { return 0; }
+  /// Plans that have no time but a prediction from those that do.
+  virtual std::int64_t predicted() const { return 0; }
 };
 
 struct PlanStrategyInfo {

@@ -20,8 +20,13 @@ std::string FittedSegmentModel::fit(std::span<const TimedCandidate> candidates) 
   const std::size_t group = set.group(facts_.problem().key());
   for (const TimedCandidate& one : candidates)
     set.add(variant_of(one.candidate), one.candidate.schedule, facts_, target_,
-            {.time = one.time_us, .group = group, .high = one.high});
-  model::Trained trained = model::CostModel::train(set, options_);
+            {.time = one.time_us,
+             .group = group,
+             .high = one.high,
+             .first_half = one.first_half_us,
+             .second_half = one.second_half_us});
+  set_ = std::move(set);
+  model::Trained trained = model::CostModel::train(set_, options_);
   if (trained.model) model_ = std::move(trained.model);
   return trained.missing;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/cost_model.h"
+#include "model/evaluation.h"
 #include "search/space.h"
 
 namespace fusetune::search {
@@ -16,6 +17,7 @@ struct TimedCandidate {
   Candidate candidate;
   double time_us = 0;
   bool high = false;
+  double first_half_us = 0, second_half_us = 0;  // as of Trial
 };
 
 struct CandidatePrediction {
@@ -42,12 +44,16 @@ class FittedSegmentModel : public SegmentModel {
   std::string fit(std::span<const TimedCandidate> candidates) override;
   bool ready() const override { return model_.has_value(); }
   std::vector<CandidatePrediction> predict(std::span<const Candidate> candidates) const override;
+  /// How good it is: of the candidates last learned from, each fifth is predicted from the others. No group:
+  /// too few of them.
+  model::Evaluation evaluate() const { return model::cross_validate_plans(set_, options_); }
 
  private:
   model::ProblemFacts facts_;
   lower::CpuTarget target_;
   model::TrainOptions options_;
   std::optional<model::CostModel> model_;
+  model::TrainingSet set_{model::Schema::segment};  // of the last fit
 };
 
 }  // namespace fusetune::search

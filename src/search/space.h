@@ -23,6 +23,8 @@ struct Candidate {
 struct Trial {
   bool ok = false;     // right and timed
   double time_us = 0;  // ok only: finite, > 0
+  /// Of two measurements that share no noise; 0: not known.
+  double first_half_us = 0, second_half_us = 0;
 };
 
 /// A GEMM's register tile and K chunk, tuned once per matrix shape; all zero: not tuned.

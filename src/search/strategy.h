@@ -25,6 +25,11 @@ class Strategy {
   virtual void tell(const Candidate& candidate, const Trial& trial) = 0;
   /// Candidates it expects to ask for in all, those told included: for the progress display.
   virtual int expected() const = 0;
+  /// Candidates that its model put into the slow class at its last fit and that were not asked for.
+  virtual std::int64_t pruned() const { return 0; }
+  /// Candidates beside those pruned that have no result: they were not worth it, or it was stopped before
+  /// them. An estimate until all tiles are tuned.
+  virtual std::int64_t left() const = 0;
 };
 
 class SegmentModel;  // segment_model.h

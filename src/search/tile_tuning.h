@@ -22,12 +22,14 @@ class TileTuning : public Strategy {
  public:
   TileTuning(const Space& space, std::uint64_t seed);
   std::vector<Candidate> ask(int limit) override;
-  void tell(const Candidate& /*candidate*/, const Trial& /*trial*/) override {}
+  void tell(const Candidate& /*candidate*/, const Trial& /*trial*/) override { ++told_; }
   int expected() const override { return expected_; }
+  std::int64_t left() const override { return expected_ - told_; }
 
  private:
   std::vector<Candidate> queue_;  // next one last
   int expected_;
+  int told_ = 0;
 };
 
 }  // namespace fusetune::search

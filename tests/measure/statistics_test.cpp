@@ -26,6 +26,11 @@ TEST(Statistics, MedianAndDeviation) {
   EXPECT_THROW(median(std::vector<double>{}), base::InternalError);
 }
 
+TEST(Statistics, HalvesShareNoValue) {
+  EXPECT_EQ(half_medians(std::vector<double>{1, 20, 3, 10, 2}), (std::pair<double, double>{2, 15}));
+  EXPECT_EQ(half_medians(std::vector<double>{5}), (std::pair<double, double>{0, 0}));
+}
+
 TEST(Statistics, Summary) {
   const TimingSummary summary = summarize(std::vector<double>{7, 3, 5, 100});
   EXPECT_EQ(summary.median_us, 6);

@@ -26,7 +26,10 @@ std::vector<TimedPlan> sample(std::size_t count) {
   std::vector<plan::FusionPlan> plans = plan::all_plans();
   RandomSource(7).shuffle(plans);
   std::vector<TimedPlan> timed;
-  for (std::size_t i = 0; i < count; ++i) timed.push_back({plans[i], time_of(plans[i]), true});
+  for (std::size_t i = 0; i < count; ++i) {
+    const double us = time_of(plans[i]);
+    timed.push_back({plans[i], us, true, us - 1, us + 1});
+  }
   return timed;
 }
 
@@ -35,8 +38,15 @@ void expect_learns(const std::optional<block::Problem>& problem) {
   EXPECT_FALSE(model.ready());
   EXPECT_NE(model.fit(sample(5)), "") << "five plans are too few";
   EXPECT_FALSE(model.ready());
+  EXPECT_TRUE(model.evaluate().groups.empty());
   EXPECT_EQ(model.fit(sample(300)), "");
   ASSERT_TRUE(model.ready());
+  const model::Evaluation evaluation = model.evaluate();
+  ASSERT_EQ(evaluation.groups.size(), 1u);
+  EXPECT_EQ(evaluation.groups[0].rows, 300u);
+  EXPECT_GT(evaluation.groups[0].spearman, 0.9);
+  EXPECT_NEAR(evaluation.groups[0].noise_ceiling, 1, 1e-9) << "both halves agree";
+  EXPECT_GT(evaluation.groups[0].auc, 0.9);
   EXPECT_NE(model.fit(sample(5)), "");
   EXPECT_TRUE(model.ready()) << "the last model stays";
   const std::vector<plan::FusionPlan> plans = {plan::FusionPlan::unfused(), plan::FusionPlan::all_fused()};
@@ -65,6 +75,7 @@ TEST(FittedSegmentModel, LearnsWhichSchedulesAreFast) {
     }
   EXPECT_EQ(model.fit(timed), "");
   ASSERT_TRUE(model.ready());
+  EXPECT_EQ(model.evaluate().groups.at(0).rows, timed.size());
   const auto predictions = model.predict(candidates);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     EXPECT_NEAR(predictions[i].time_us / timed[i].time_us, 1, 0.25) << candidates[i].schedule.to_string();

@@ -116,7 +116,12 @@ TEST_P(EveryPlanStrategy, EndsInASmallSpace) {
   for (const std::size_t count : {1u, 2u, 5u}) {
     const std::vector<FusionPlan> few(plan::all_plans().begin(), plan::all_plans().begin() + count);
     space_.plans = few;
-    EXPECT_THAT(drive(*make(GetParam(), space_), 4, 1000).size(), AllOf(Ge(1u), Le(count)));
+    const auto strategy = make(GetParam(), space_);
+    const std::size_t asked = drive(*strategy, 4, 1000).size();
+    EXPECT_THAT(asked, AllOf(Ge(1u), Le(count)));
+    // `mask` cannot know how many.
+    EXPECT_EQ(strategy->expected().has_value(), GetParam() != "mask");
+    EXPECT_EQ(strategy->expected().value_or(asked), asked);
   }
 }
 
@@ -167,7 +172,13 @@ TEST(MaskPipeline, BeginsUniformlyThenTimesWhatTheModelExpectsToBeFastest) {
   EXPECT_TRUE(std::any_of(second.begin(), second.end(), [&](const PlanCandidate& one) {
     return synthetic_time(one.plan) == best;
   })) << "a model that knows the truth finds the best plan at once";
-  EXPECT_GT(strategy->pruned(), 0);
+  EXPECT_EQ(strategy->predicted(), static_cast<std::int64_t>(plan::all_plans().size()) - 48);
+  std::set<FusionPlan> slow;
+  for (const FusionPlan& plan : plan::all_plans())
+    if (!truthful().predict(std::span(&plan, 1))[0].high) slow.insert(plan);
+  for (const PlanCandidate& one : first) slow.erase(one.plan);
+  for (const PlanCandidate& one : second) slow.erase(one.plan);  // drawn although they were pruned
+  EXPECT_EQ(strategy->pruned(), static_cast<std::int64_t>(slow.size()));
 }
 
 TEST(MaskPipeline, DoesNotTimeWhatTheModelPruned) {

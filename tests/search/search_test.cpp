@@ -175,9 +175,27 @@ TEST(Guided, FindsTheBestSumWithFewerTrials) {
 TEST(Guided, TimesNothingThatTheModelPrunedButTheDrawnOnes) {
   TruthfulModel model;
   model.promising = 0;  // nothing is
-  EXPECT_EQ(drive(*make_strategy("guided", synthetic_space(), 1, &model), 8).order.size(),
-            plan::kVariantCount + 8u)
+  const auto strategy = make_strategy("guided", synthetic_space(), 1, &model);
+  EXPECT_EQ(drive(*strategy, 8).order.size(), plan::kVariantCount + 8u)
       << "the defaults and the other tiles of the four lone GEMMs";
+  EXPECT_EQ(strategy->pruned(), 2 * plan::kVariantCount - 8);
+  EXPECT_EQ(strategy->left(), 0);
+}
+
+// Each candidate is timed, pruned or left, and nothing twice.
+TEST(Guided, CountsWhatItPrunedAndLeft) {
+  for (const double promising : {0.0, 40.0, kInfinity}) {
+    TruthfulModel model;
+    model.promising = promising;
+    const auto strategy = make_strategy("guided", synthetic_space(), 1, &model);
+    EXPECT_EQ(strategy->pruned() + strategy->left(), 3 * plan::kVariantCount) << "before the first";
+    const std::vector<Candidate> first = strategy->ask(8);
+    EXPECT_EQ(strategy->left(), 3 * plan::kVariantCount) << "asked for, not told";
+    for (const Candidate& candidate : first) strategy->tell(candidate, {true, synthetic_time(candidate)});
+    const auto timed = static_cast<std::int64_t>(first.size() + drive(*strategy, 8).order.size());
+    EXPECT_EQ(timed + strategy->pruned() + strategy->left(), 3 * plan::kVariantCount) << promising;
+    EXPECT_EQ(strategy->pruned() > 0, promising < kInfinity) << promising;
+  }
 }
 
 TEST(Guided, WorksWithoutAModel) {
