@@ -19,8 +19,9 @@ struct ft_gpu_mask {
   int entries;                     // 1: shared by all batch entries, else the batch size
 };
 
-/// Tensors, weights and parameters are indexed by the operator tables' order (src/block/operators.h). Every
-/// pointer is 256-byte aligned; a kernel's unused ones may be null.
+/// Tensors, weights and parameters are indexed by the operator tables' order (src/block/operators.h), and
+/// have as many elements as these say: nothing past them is read. Every pointer is 256-byte aligned; a
+/// kernel's unused ones may be null.
 struct ft_gpu_args {
   void* tensor[18];           // activations, row-major
   const void* weight[4];      // row-major [in, out]

@@ -1,11 +1,17 @@
 // What happens to a GEMM's result on its way out: the element-wise operator behind it, fused.
 //
 // A store is called as store(row, column, pair) for two neighbouring columns of a matrix with N columns;
-// where N is odd the last pair has one element only.
+// where N is odd the last pair has one element only, of which nothing is read past the parameters' ends.
 #ifndef FUSETUNE_KERNELS_CUDA_STORES_H
 #define FUSETUNE_KERNELS_CUDA_STORES_H
 
 namespace ft {
+
+/// The bias of a pair of columns of N. Single floats: a parameter need not be aligned as pairs are.
+template <int N>
+FT_INLINE float_pair bias_pair(const float* bias, int column) {
+  return load_pair<false>(bias + column, N % 2 == 0 || column + 1 < N);
+}
 
 /// out = x
 template <class T, int N>
@@ -22,8 +28,9 @@ struct StoreBiasActivation {
   T* out;
   const float* bias;
   FT_INLINE void operator()(int row, int column, float_pair x) const {
-    const float_pair y = {Activation{}(x.x + bias[column]), Activation{}(x.y + bias[column + 1])};
-    store_pair<N % 2 == 0>(out + i64(row) * N + column, y, column + 1 < N);
+    const float_pair b = bias_pair<N>(bias, column);
+    store_pair<N % 2 == 0>(out + i64(row) * N + column, {Activation{}(x.x + b.x), Activation{}(x.y + b.y)},
+                           column + 1 < N);
   }
 };
 
@@ -36,8 +43,8 @@ struct StoreBiasResidual {
   FT_INLINE void operator()(int row, int column, float_pair x) const {
     const i64 at = i64(row) * N + column;
     const float_pair z = load_pair<N % 2 == 0>(residual + at, column + 1 < N);
-    store_pair<N % 2 == 0>(out + at, {x.x + bias[column] + z.x, x.y + bias[column + 1] + z.y},
-                           column + 1 < N);
+    const float_pair b = bias_pair<N>(bias, column);
+    store_pair<N % 2 == 0>(out + at, {x.x + b.x + z.x, x.y + b.y + z.y}, column + 1 < N);
   }
 };
 
@@ -53,7 +60,7 @@ struct StoreBiasHeads {
     return out + ((i64(row / S) * H + head) * S + row % S) * W + column % W;
   }
   FT_INLINE void operator()(int row, int column, float_pair x) const {
-    const float_pair y = {x.x + bias[column], x.y + bias[column + 1]};
+    const float_pair b = bias_pair<3 * H * W>(bias, column), y = {x.x + b.x, x.y + b.y};
     if constexpr (W % 2 == 0) {
       store_pair<true>(at(row, column), y, true);
     } else {  // a pair may straddle two heads

@@ -35,14 +35,10 @@ struct SimtBlock::Impl {
     args.weight[static_cast<int>(weight)] = memory;
   }
 
-  /// Zero-padded to a multiple of 64, as the kernels' contract says.
   void copy_parameter(block::Parameter parameter, const block::BlockData& data) {
     const std::vector<float>& values = data[parameter];
-    const std::size_t padded = (values.size() + 63) / 64 * 64;
-    float* const memory = device.allocate_array<float>(
-        static_cast<std::int64_t>(padded), std::string(block::name(parameter)), Access::read_only);
-    std::fill(std::copy(values.begin(), values.end(), memory), memory + padded, 0.0f);
-    args.parameter[static_cast<int>(parameter)] = memory;
+    args.parameter[static_cast<int>(parameter)] =
+        copy_array<float>(values, std::string(block::name(parameter)));
   }
 
   template <class To, class From>
