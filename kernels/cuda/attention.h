@@ -111,6 +111,9 @@ FT_INLINE void for_score_rows(int s, const F& f) {
     if (s + row < S) f(row);
 }
 
+// Between operators on the block there is no barrier: each lane has the same rows and columns in all of them.
+// score_rows() ends with one, and context_rows() begins with one before it reads the block.
+
 /// Rows of scores, masked scores or weights between memory [S][S] and the block; with `pad` the columns from
 /// S on, which are in no memory.
 template <class Head, int S>
@@ -118,7 +121,6 @@ FT_INLINE void load_score_rows(const float* memory, int s, float* block, float p
   for (int row = warp_index(); row < Head::kQueries; row += Head::kThreads / 32)
     for (int j = lane_index(); j < Head::kTiles * kKeys; j += 32)
       block[row * Head::kScoreLd + j] = s + row < S && j < S ? memory[i64(s + row) * S + j] : pad;
-  block_sync();
 }
 template <class Head, int S>
 FT_INLINE void save_score_rows(const float* block, int s, float* memory) {
@@ -135,7 +137,6 @@ FT_INLINE void mask_score_rows(const ft_gpu_mask& mask, int b, int s, float* blo
     mask_row<Head::kTiles * kKeys>(
         MaskRow(mask, b, s + row, S), [&](int j) { return x[j]; }, [&](int j, float v) { x[j] = v; });
   });
-  block_sync();
 }
 
 /// Operator 4 on the block, in place. Columns past S must be -infinity, and become zero.
@@ -145,7 +146,6 @@ FT_INLINE void softmax_score_rows(int s, float* block) {
     float* x = block + row * Head::kScoreLd;
     softmax_row<Head::kTiles * kKeys>([&](int j) { return x[j]; }, [&](int j, float v) { x[j] = v; });
   });
-  block_sync();
 }
 
 /// Operator 5: store(row, column, pair) with weights * v for the block's rows. Columns of the block past S
@@ -318,8 +318,7 @@ FT_INLINE void online_attention(unsigned char* shared, const ft_gpu_mask& mask, 
     block_sync();
     tile = following;
   }
-  copy_async_wait<0>();
-  block_sync();
+  copy_async_wait<0>();  // of the queries, where no key is visible
   const float inverse[2] = {softmax.inverse(0), softmax.inverse(1)};
   context.for_pairs([&](int r, int c, float_pair x) {
     const int row = s + Head::warp_row() + r;

@@ -52,8 +52,7 @@ FT_INLINE void accumulate_tile(typename Tile::Sums& sums, typename Tile::Element
     multiply<Order::k_by_n, depth, Tile::kLdA, Tile::kLdB>(
         sums, tile + Tile::warp_row() * Tile::kLdA, tile + Tile::kRows * Tile::kLdA + Tile::warp_column());
   }
-  copy_async_wait<0>();
-  block_sync();
+  block_sync();  // the last step waited for all copies: groups behind it are empty
 }
 
 /// Hands the sums of a tile at (row0, column0) to store(row, column, pair), inside M x N only.

@@ -28,15 +28,12 @@ FT_INLINE void for_row_blocks(int M, const F& f) {
 }
 
 /// Fills a row block with rows from `row` on and columns [column0, column0 + Columns), zero past the
-/// matrix's `rows` and `columns`. Ends with a barrier.
+/// matrix's `rows` and `columns`. The copies belong to the first group of the row_block_gemm() behind it.
 template <class Tile, int Columns, class Source>
 FT_INLINE void load_row_block(typename Tile::Element* block, const Source& source, int row, int rows,
                               int column0, int columns) {
   load_tile<Tile::kRows, round_up(Columns, Tile::kDepth), Tile::ld(Columns), Tile::kThreads>(
       block, source, row, rows, column0, columns);
-  copy_async_commit();
-  copy_async_wait<0>();
-  block_sync();
 }
 
 /// A weight matrix of which a part is used: rows from row0 on, columns from column0 on, zero past its ends.
@@ -47,7 +44,9 @@ struct WeightPart {
 };
 
 /// sink(row, column, pair) = block [Rows x K] * weight part [K x N], for all columns up to whole tiles
-/// (zero past N and past the weight's end). `stages` has Tile::kStageBytes. Begins and ends with a barrier.
+/// (zero past N and past the weight's end). `stages` has Tile::kStageBytes. The block may have been written,
+/// or its copies begun, just before: a barrier comes before its first use and the first sink. Ends with a
+/// barrier.
 template <class Tile, int N, int K, class Source, class Sink>
 FT_INLINE void row_block_gemm(const typename Tile::Element* block, typename Tile::Element* stages,
                               const WeightPart<Source>& weight, const Sink& sink) {
@@ -63,7 +62,6 @@ FT_INLINE void row_block_gemm(const typename Tile::Element* block, typename Tile
   };
   Accumulator<Tile::kRows, Tile::kWarpN> sums;
   sums.clear();
-  block_sync();
   for (int step = 0; step < ahead; ++step) load(step);
   for (int step = 0; step < steps; ++step) {
     copy_async_wait<ahead - 1>();
@@ -77,8 +75,7 @@ FT_INLINE void row_block_gemm(const typename Tile::Element* block, typename Tile
     sums.for_pairs([&](int r, int c, float_pair x) { sink(r, column0 + c, x); });
     sums.clear();
   }
-  copy_async_wait<0>();
-  block_sync();
+  block_sync();  // the last step waited for all copies: groups behind it are empty
 }
 
 /// Sink: float32 sums in shared memory; with `add` on top of what is there.
@@ -88,7 +85,12 @@ struct ToSums {
   bool add;
   FT_INLINE void operator()(int row, int column, float_pair x) const {
     float_pair* const at = reinterpret_cast<float_pair*>(sums + row * Ld + column);
-    *at = add ? float_pair{at->x + x.x, at->y + x.y} : x;
+    float_pair sum = x;
+    if (add) {
+      const float_pair before = *at;  // the pair at once: its words one by one would meet in the same banks
+      sum = {before.x + x.x, before.y + x.y};
+    }
+    *at = sum;
   }
 };
 
@@ -153,7 +155,7 @@ FT_INLINE void layernorm_stage(int M, const Value& value, const float* gamma, co
 }
 
 /// LayerNorm of a row block's rows, into another block (rows past `rows` and columns past D zero) and, where
-/// `memory` is not null, into memory as well. Ends with a barrier.
+/// `memory` is not null, into memory as well. For a row_block_gemm(): no barrier at the end.
 template <class Tile, int D, class Value, class T>
 FT_INLINE void layernorm_row_block(int rows, const Value& value, const float* gamma, const float* beta,
                                    float eps, T* block, T* memory) {
@@ -169,7 +171,6 @@ FT_INLINE void layernorm_row_block(int rows, const Value& value, const float* ga
     for (int c = (inside ? D : 0) + lane_index(); c < round_up(D, Tile::kDepth); c += 32)
       block[r * ld + c] = from_float<T>(0.0f);
   }
-  block_sync();
 }
 
 /// LayerNorm of a row block's rows into memory: `row` is the first one's token. With `padding` as above.

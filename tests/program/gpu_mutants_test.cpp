@@ -1,6 +1,7 @@
 // Does the emulator's checked mode find what is wrong with a kernel? Every synchronisation of the building
-// blocks and of generated kernels is deleted, one at a time, every bound moved by one, and more: each such
-// mutant must fail in one of the kernels that use it, or be listed as equivalent, with the reason.
+// blocks and of generated kernels is deleted, one at a time, every bound of a loop or a test is moved by one,
+// and other places are changed (kEdits): each such mutant must fail in one of the kernels that use it, or be
+// listed as equivalent, with the reason.
 //
 // Built twice: with FUSETUNE_EVERY_MUTANT for tools/test --full, else for a sample of the mutants.
 #include <gtest/gtest.h>
@@ -122,7 +123,7 @@ constexpr Edit kEdits[] = {
     {"cuda/sync.h", "min_of(end, (g + 1) * kRowGroup)", "(g + 1) * kRowGroup"},
     {"cuda/sync.h", "max_of(begin, g * kRowGroup)", "g * kRowGroup"},
     {"cuda/sync.h", "* u32(parts)", ""},
-    {"cuda/row_block.h", "add ? float_pair", "false ? float_pair"},
+    {"cuda/row_block.h", "if (add)", "if (false)"},
     // What fills a tile where the matrix has nothing, and keys that no query sees: zero.
     {"cuda/tile.h", "(shared, global, valid);", "(shared, global, true);"},
     {"cuda/tile.h", "valid ? *global : T{}", "*global"},
@@ -169,7 +170,28 @@ constexpr Edit kEdits[] = {
     {"cuda/rows.h", "(read(j) - peak)", "read(j)"},
     {"cuda/rows.h", "/ float(D)", "/ float(D + 1)"},
     {"cuda/rows.h", "mask = 16;", "mask = 8;"},
-    {"cuda/stores.h", "bias[column + 1]", "bias[column]"},
+    {"cuda/rows.h", "shuffle(lane == 0 ? value(0) : 0.0f, 0)", "0.0f"},
+    {"cuda/stores.h", "load_pair<false>(bias + column", "load_pair<false>(bias"},
+    {"cuda/stores.h", "N % 2 == 0 || column + 1 < N", "true"},
+    // Which of a tile's elements a lane has.
+    {"cuda/mma.h", "k + lane % 16", "k + lane % 8"},
+    {"cuda/mma.h", "* Ld + column + lane / 16 * 8)", "* Ld + column)"},
+    {"cuda/mma.h", "column + lane / 16 * 8 + lane % 8", "column + lane % 8"},
+    {"cuda/mma.h", "k + lane / 8 % 2 * 8", "k"},
+    {"cuda/mma.h", "pair[2], pair[3]", "pair[3], pair[2]"},
+    {"cuda/mma.h", "16 * i + lane % 16", "16 * i + lane % 8"},
+    {"cuda/mma.h", "k + lane / 16 * 8", "k"},
+    {"cuda/mma.h", "row + e % 2 * 8", "row + e / 2 * 8"},
+    {"cuda/mma.h", "k + e / 2 * 8 + lane % 4 * 2", "k + lane % 4 * 2"},
+    {"cuda/mma.h", "lane_index() % 4 * 2", "lane_index() % 4"},
+    {"cuda/mma.h", "16 * i + 8 * half + row", "16 * i + row"},
+    {"cuda/mma.h", "* b.y", "* b.x"},
+    {"cuda/mma.h", "(column + 1) * Ld", "column * Ld"},
+    {"cuda/mma.h", "e == 2 ? q.z", "e == 2 ? q.y"},
+    {"cuda/mma.h", "pack_pair<T>(left[2], left[3])", "pack_pair<T>(left[0], left[1])"},
+    {"cuda/mma.h", "p.v[0][k / 8 + 1]", "p.v[0][k / 8]"},
+    {"cuda/mma.h", "/ 4 * 4 + e / 2", "/ 4 * 4 + e % 4"},
+    {"cuda/mma.h", "p.v[0][block][2 + e % 2]", "p.v[0][block][e % 2]"},
 };
 
 void edit(MutantList& list) {
@@ -206,6 +228,11 @@ const Case kShort{
 const Case kShortHalf{.dtype = Dtype::f16, .seq = 37, .heads = 1, .head_size = 41, .ffn = 75};
 // Widths that are even and no multiple of a tile; as many tokens as a group of rows has.
 const Case kEven{.dtype = Dtype::f16, .seq = 32, .head_size = 20, .ffn = 76, .mask = "causal"};
+// Each query sees itself only, and the peaks of neighbouring rows are hundreds apart.
+const Case kApart{
+    .seq = 37, .heads = 1, .head_size = 17, .ffn = 20, .mask = "sliding:window=0", .logits = 64};
+// Rows of LayerNorm that differ in their last digits only; see data_of().
+const Case kSteps{.seq = 3, .heads = 1, .head_size = 16, .ffn = 1};
 // Fewer rows than a block takes.
 const Case kTiny{.seq = 5, .heads = 1, .head_size = 17, .ffn = 20};
 // A row of LayerNorm that registers do not hold.
@@ -240,7 +267,7 @@ const std::vector<Subject> kHeads{
     {&kLong, variant(2, 3), kQueries},     {&kLong, variant(2, 4), kQueries},
     {&kLongHalf, variant(2, 6), kQueries}, {&kLongHalf, kAttention, "warps=8 query=128"},
     {&kEven, variant(2, 2), kQueries},     {&kEven, kAttention, kQueriesAlone},
-    {&kHidden, kAttention, kQueriesAlone}};
+    {&kHidden, kAttention, kQueriesAlone}, {&kApart, kAttention, kQueriesAlone}};
 const std::vector<Subject> kRowBlocks{
     {&kShort, variant(7, 14), kPipeline},      {&kShort, variant(10, 13), kPipeline},
     {&kShort, variant(7, 11), kTilesByRows},   {&kShort, variant(7, 10), kPipeline},
@@ -263,7 +290,8 @@ const std::vector<Subject> kRows{{&kShort, variant(9, 9), ""},
                                  {&kEven, variant(3, 3), ""},
                                  {&kHidden, variant(3, 4), ""},
                                  {&kLong, variant(2, 6), kQueries},
-                                 {&kWide, variant(9, 9), ""}};
+                                 {&kWide, variant(9, 9), ""},
+                                 {&kSteps, variant(9, 9), ""}};
 const std::vector<Subject> kSources{{&kShort, variant(12, 12), kTiles}, {&kShort, variant(11, 12), kTiles},
                                     {&kShort, variant(6, 7), kTiles},   {&kShortHalf, variant(7, 7), kTiles},
                                     {&kLong, variant(2, 6), kQueries},  {&kLong, variant(1, 6), kQueries},
@@ -273,6 +301,12 @@ const std::vector<Subject> kStores{{&kShort, variant(12, 12), kTiles},
                                    {&kShort, variant(12, 13), kTiles},
                                    {&kShort, variant(1, 1), ""},
                                    {&kShort, variant(0, 1), kTiles}};
+
+// Both dtypes' products, by columns and by rows, from shared memory and from registers.
+const std::vector<Subject> kFragments{
+    {&kEven, variant(12, 12), kTiles},   {&kShort, variant(12, 12), kTiles},
+    {&kEven, kAttention, kQueriesAlone}, {&kLong, kAttention, kQueriesAlone},
+    {&kEven, variant(2, 6), kQueries},   {&kLong, variant(2, 6), kQueries}};
 
 /// One file's mutants, and the kernels to look for them in.
 struct Suite {
@@ -288,6 +322,7 @@ const Suite kSuites[] = {
     {"cuda/attention.h", kHeads},
     {"cuda/row_block.h", kRowBlocks},
     {"cuda/sync.h", kHandOvers},
+    {"cuda/mma.h", kFragments},
 #ifdef FUSETUNE_EVERY_MUTANT
     {"cuda/rows.h", kRows},
     {"cuda/tile.h", kSources},
@@ -317,39 +352,13 @@ struct Equivalent {
 };
 constexpr const char* kFree = "Free: between barriers nothing waits and nobody is told";
 const Equivalent kEquivalents[] = {
-    {"cuda/gemm.h: without copy_async_wait<0>() #1",
-     "the last step has waited for all groups but empty ones"},
-    {"cuda/gemm.h: step < steps -> <= #1",
-     "one more tile, all past k_end: zeros into a stage that nobody reads"},
     {"cuda/gemm.h: min_of(split * part, K) -> split * part #1", "less than no steps are none"},
-    {"cuda/attention.h: without block_sync() #3",
-     "mask and softmax give each lane its own columns; for_key_tiles() has a barrier before other warps read "
-     "the block"},
-    {"cuda/attention.h: without block_sync() #4", "as #3"},
-    {"cuda/attention.h: without block_sync() #5", "as #3"},
-    {"cuda/attention.h: without block_sync() #8",
-     "each step of the loop ends with a barrier, and without a step nothing was read"},
     {"cuda/attention.h: j < Head -> <= #1", "one more column, in the row's padding"},
-    {"cuda/attention.h: mask < 4 -> <= #1",
-     "a base above the row's own peak gives the same weights until they underflow"},
     {"cuda/attention.h: min_of(s + Head::warp_row(), S - 1) -> s + Head::warp_row() #1",
      "TileList itself gives no tiles past the end"},
-    {"cuda/row_block.h: without copy_async_commit() #1",
-     "the copies join the first group of row_block_gemm()"},
-    {"cuda/row_block.h: without copy_async_wait<0>() #1",
-     "row_block_gemm() waits for it with its first step"},
-    {"cuda/row_block.h: without block_sync() #1", "row_block_gemm() has two barriers before its first read"},
-    {"cuda/row_block.h: without block_sync() #2",
-     "the one before ends with a barrier, and the first step has another"},
-    {"cuda/row_block.h: without copy_async_wait<0>() #2",
-     "the last step has waited for all groups but empty ones"},
-    {"cuda/row_block.h: without block_sync() #5",
-     "row_block_gemm() has two barriers before its first read or write"},
     {"cuda/row_block.h: row < M -> <= #1", "a block of no rows reads and writes nothing"},
     {"cuda/row_block.h: step < steps -> <= #1",
      "one more tile, all past the columns: zeros into a stage that nobody reads"},
-    {"cuda/row_block.h: column < columns -> <= #1", "the next product has zero weights for this column"},
-    {"cuda/row_block.h: column + 1 < columns -> <= #1", "the next product has zero weights for this column"},
     {"cuda/row_block.h: row0 < M -> <= #1", "a step of no rows reads and writes nothing"},
     {"cuda/row_block.h: c < round_up -> <= #1", "one more zero, in the row's padding"},
     {"cuda/rows.h: i < count -> <= #1", "the columns are tested again"},
@@ -360,14 +369,16 @@ const Equivalent kEquivalents[] = {
      "an address that is not read"},
     {"cuda/tile.h: (valid ? i64(row) * Stride + column : 0) -> i64(row) * Stride + column #2",
      "an address that is not read"},
-    {"cuda/tile.h: shared[i] = valid ? -> shared[i] = true ? #2",
-     "past the matrix the weights are zero too, and rows are not stored"},
+    {"cuda/mma.h: i < kRowBlocks -> <= #1",
+     "zeros past a thread's own array, where nothing lies; GCC lets a first index be one past its bound"},
     {"all operators apart: without hand.before() #1", kFree},
     {"all operators apart: without hand.after() #1", kFree},
     {"all operators apart: without hand.before() #2", kFree},
     {"all operators apart: without hand.after() #2", kFree},
     {"all operators apart: without grid_barrier() #4",
-     "mask_stage() and softmax_stage() give each lane the same elements"},
+     "mask_stage() and softmax_stage() give each lane the same elements; kept, for handoff=barrier is the "
+     "plain "
+     "form that nobody times"},
     {"all operators fused: without hand.before() #1", kFree},
     {"all operators fused: without hand.after() #1", kFree},
     {"pipeline by rows: without hand.after() #2", "the last stage tells nobody"},
@@ -385,11 +396,13 @@ bool chosen(const Mutant& mutant) {
       "cuda/gemm.h: row < M -> <= #1",
       "cuda/attention.h: without block_sync() #2",
       "cuda/attention.h: without copy_async_wait<1>() #2",
-      "cuda/row_block.h: without block_sync() #4",
-      "cuda/row_block.h: without block_sync() #6",
+      "cuda/row_block.h: without block_sync() #2",
+      "cuda/row_block.h: without block_sync() #3",
       "cuda/row_block.h: r < rows -> <= #1",
       "cuda/sync.h: without counter_wait() #1",
       "cuda/sync.h: without counter_last() #1",
+      "cuda/mma.h: pair[2], pair[3] -> pair[3], pair[2] #1",
+      "cuda/mma.h: half < 2 -> <= #1",
   };
   return sample.contains(mutant.name);
 }
@@ -418,11 +431,22 @@ block::Problem problem_of(const Case& where) {
   return resolved.problem();
 }
 
+/// Rows of 1000 + 0.001 i before LayerNorm.
+void make_steps(block::BlockData& data, std::int64_t hidden) {
+  for (std::size_t i = 0; i < data.hidden.size(); ++i)
+    data.hidden[i] = 1000 + 0.001f * static_cast<float>(i % static_cast<std::size_t>(hidden));
+  for (const auto weight : {block::Weight::w_qkv, block::Weight::w_out})
+    std::ranges::fill(data.weights[static_cast<std::size_t>(weight)], 0.0f);
+  std::ranges::fill(data.parameters[static_cast<std::size_t>(block::Parameter::b_qkv)], 0.0f);
+  std::ranges::fill(data.parameters[static_cast<std::size_t>(block::Parameter::b_out)], 0.0f);
+}
+
 /// Tokens of padding must not matter to others, so they are NaN.
 block::BlockData data_of(const Case& where, const block::Problem& problem) {
   Case resolved = where;
   resolved.mask = problem.mask.to_string();
   block::BlockData data = resolved.data();
+  if (&where == &kSteps) make_steps(data, problem.hidden());
   const block::Mask mask(problem.mask, problem.batch, problem.seq);
   for (std::int64_t b = 0; mask.has_padding() && b < problem.batch; ++b) {
     const auto entry = data.hidden.begin() + b * problem.seq * problem.hidden();
