@@ -105,6 +105,7 @@ void set_up_lane(Lane& lane, Warp& warp, int thread, std::size_t index) {
   lane.waits_in = {};
   lane.copies.clear();
   lane.copy_group = 0;
+  lane.accesses.clear();
   lane.exited = false;
   const std::size_t offset = kStackReserve + static_cast<std::size_t>(lane.lane) * kStackStagger;
   prepare_fiber(lane.fiber, stack, StackPool::kStackBytes, offset, &run_thread);

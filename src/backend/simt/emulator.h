@@ -11,6 +11,7 @@
 #include <string>
 
 #include "backend/simt/device_memory.h"
+#include "backend/simt/launch_counts.h"
 #include "cuda/abi.h"
 
 namespace fusetune::backend::simt {
@@ -31,6 +32,7 @@ struct LaunchOptions {
   ThreadOrder order = ThreadOrder::forward;
   std::uint32_t seed = 1;  // ThreadOrder::random
   double timeout_seconds = 60;
+  LaunchCounts* counts = nullptr;  // the launch's are added; counting is slow
 };
 
 /// What is wrong with a kernel: the kernel's name, the fault, the source line, the threads.

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backend/simt/access_check.h"
+#include "backend/simt/access_counts.h"
 #include "backend/simt/operations.h"
 
 namespace fusetune::backend::simt {
@@ -15,7 +16,10 @@ Stamp current_stamp() { return current_lane == nullptr ? 0 : current_lane->stamp
 // What the compilers' thread sanitizer instrumentation calls before an access.
 template <std::size_t Bytes, AccessKind kind, bool aligned>
 void access(void* address) {
-  check_access(address, Bytes, kind, aligned, current_stamp(), FT_RETURN_ADDRESS);
+  const void* const pc = FT_RETURN_ADDRESS;
+  check_access(address, Bytes, kind, aligned, current_stamp(), pc);
+  note_shared_access(kind == AccessKind::read ? SharedAccess::Kind::load : SharedAccess::Kind::store, address,
+                     Bytes, pc);
 }
 
 void read_range(void* address, std::size_t bytes) {

@@ -44,6 +44,14 @@ struct PendingCopy {
   const void* pc;
 };
 
+/// An access to shared memory that is to be counted.
+struct SharedAccess {
+  enum class Kind { matrix_load, copy, load, store };
+  Kind kind;
+  std::size_t offset, bytes;
+  const void* pc;
+};
+
 /// One GPU thread.
 struct Lane {
   Fiber fiber;
@@ -53,7 +61,8 @@ struct Lane {
   void* operands = nullptr;  // of the warp operation it waits in
   Statement waits_in;
   std::vector<PendingCopy> copies;
-  unsigned copy_group = 0;  // of the next copy
+  unsigned copy_group = 0;             // of the next copy
+  std::vector<SharedAccess> accesses;  // since the warp last came together; counted launches only
   int thread = 0;
   int lane = 0;
   bool exited = false;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backend/simt/access_check.h"
+#include "backend/simt/access_counts.h"
 #include "backend/simt/machine.h"
 #include "backend/simt/scheduler.h"
 #include "backend/simt/warp_operations.h"
@@ -72,6 +73,7 @@ bool arrive_in_warp(Lane& lane, void* operands, const Statement& statement) {
 
 void finish_warp(Lane& lane) {
   Warp& warp = *lane.warp;
+  count_accesses(warp);
   warp.arrived = 0;
   warp.ready = kAllLanes;
   Machine& machine = *the_machine;
@@ -102,6 +104,7 @@ void multiply_lanes(MmaOperands operands, HalfFormat format, const Statement& st
   Lane& lane = *current_lane;
   if (arrive_in_warp(lane, &operands, statement)) {
     multiply(operands_of<MmaOperands>(*lane.warp), format);
+    if (the_machine->options.counts != nullptr) ++the_machine->options.counts->products;
     finish_warp(lane);
   }
 }
@@ -114,6 +117,7 @@ void load_matrices_of_lanes(LdmatrixOperands operands, bool transposed, const St
     check_access(operands.row, kMatrixRowBytes, AccessKind::read, true,
                  stamp::with_lane(lane.stamp, stamp::kWholeWarp), statement.pc);
   }
+  note_shared_access(SharedAccess::Kind::matrix_load, operands.row, kMatrixRowBytes, statement.pc);
   if (arrive_in_warp(lane, &operands, statement)) {
     load_matrices(operands_of<LdmatrixOperands>(*lane.warp), transposed);
     finish_warp(lane);
@@ -155,7 +159,10 @@ void pass_barrier(Machine& machine, Block& block) {
   ++block.epoch;
   if (machine.checked) require_countable(block.epoch, stamp::kBlockEpoch, block.at);
   const int count = machine.kernel.threads / 32;
-  for (int i = 0; i < count; ++i) block.warps[i].epoch = 0;
+  for (int i = 0; i < count; ++i) {
+    count_accesses(block.warps[i]);
+    block.warps[i].epoch = 0;
+  }
   restamp(machine, block);
   wake(machine, block);
 }
@@ -239,6 +246,7 @@ void pass_grid_barrier(Machine& machine, std::uint32_t* word, const Statement& s
   *word ^= kFlip;
   machine.grid_arrived = 0;
   ++machine.grid_epoch;
+  if (machine.options.counts != nullptr) ++machine.options.counts->grid_barriers;
   if (machine.checked) require_countable(machine.grid_epoch, stamp::kGridEpoch, statement);
   for (auto& [unused, counter] : machine.counters) {
     for (Counter::Addition& addition : counter.additions) addition.clock.clear();
@@ -303,6 +311,7 @@ void exit_thread(Lane& lane) {
   }
   lane.exited = true;
   warp.exited |= 1u << lane.lane;
+  if (warp.exited == kAllLanes) count_accesses(warp);
   ++block.exited;
   wait_in(lane, nowhere);
   __builtin_unreachable();
@@ -318,6 +327,7 @@ void* shared_memory() { return current_lane->warp->block->shared; }
 void block_sync(int line, const char* file) {
   Lane& lane = *current_lane;
   if (!arrive_in_block(lane, {"block_sync", file, line, FT_RETURN_ADDRESS})) return;
+  if (the_machine->options.counts != nullptr) ++the_machine->options.counts->block_barriers;
   pass_barrier(*the_machine, *lane.warp->block);
   yield(lane);
 }
@@ -374,6 +384,7 @@ void copy_async(void* shared, const void* global, int bytes, int valid, int, con
     if (valid != 0) check_access(global, size, AccessKind::read, true, lane.stamp, pc);
     check_access(shared, size, AccessKind::begin_copy, true, lane.stamp, pc);
   }
+  note_shared_access(SharedAccess::Kind::copy, shared, size, pc);
   std::memset(shared, kPoison, size);
   lane.copies.push_back({static_cast<unsigned char*>(shared), static_cast<const unsigned char*>(global),
                          bytes, valid != 0, lane.copy_group, pc});

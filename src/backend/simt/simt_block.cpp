@@ -171,6 +171,7 @@ std::optional<Finding> SimtBlock::run(const codegen::GpuKernel& source, const Ke
   launch_options.order = options.order;
   launch_options.seed = options.seed;
   launch_options.timeout_seconds = options.timeout_seconds;
+  launch_options.counts = options.counts;
   if (auto finding = launch(kernel, impl_->args, impl_->device, launch_options)) {
     if (impl_->args.sync != nullptr) std::fill_n(impl_->args.sync, impl_->sync_words, 0u);
     return finding;

@@ -21,6 +21,7 @@ struct RunOptions {
   ThreadOrder order = ThreadOrder::forward;
   std::uint32_t seed = 1;
   double timeout_seconds = 60;
+  LaunchCounts* counts = nullptr;  // of LaunchOptions
 };
 
 /// Owns every buffer a plan of one problem needs, in the problem's dtype.
