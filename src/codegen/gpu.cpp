@@ -616,6 +616,7 @@ GpuKernel GpuWriter::generate() {
       fmt::format("FT_KERNEL_ID(0x{}ull);\n\nFT_KERNEL({}, {}) {{\n", kernel.hash, kernel.symbol, threads()) +
       function;
   kernel.seq = problem_.seq;
+  kernel.heads = problem_.heads;
   kernel.stages = static_cast<int>(phases.size());
   kernel.tasks = tasks_;
   kernel.shared_bytes = lower::shared_memory(program_, schedule_, problem_, target_);

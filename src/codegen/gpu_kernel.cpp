@@ -38,9 +38,24 @@ std::vector<std::string> files_of(const GpuKernel& kernel, GpuDialect dialect) {
   return files;
 }
 
+/// Kernels count rows, of tokens and of scores, in 32 bits with a sign, and step past the last row by as much
+/// as the grid takes at once: half of that range is safe.
+constexpr std::int64_t kMostRows = std::int64_t{1} << 30;
+
+void require_countable_rows(const GpuKernel& kernel, std::int64_t batch) {
+  const std::int64_t most = kMostRows / (kernel.seq * kernel.heads);
+  if (batch <= most) return;
+  throw base::UsageError(
+      fmt::format("cannot launch {}: a batch of {} has more than {} rows of scores (batch x {} heads x {} "
+                  "tokens), which is "
+                  "as many as a kernel counts; use batches of at most {}",
+                  kernel.symbol, batch, kMostRows, kernel.heads, kernel.seq, most));
+}
+
 }  // namespace
 
 GpuLaunch GpuKernel::launch(std::int64_t batch, std::int64_t resident) const {
+  require_countable_rows(*this, batch);
   GpuLaunch launch;
   launch.threads = 32 * schedule.warps;
   launch.shared_bytes = shared_bytes;

@@ -41,7 +41,8 @@ struct GpuKernel {
   std::vector<block::Tensor> workspace;  // tensors it spills: neither, but must point to memory of their size
   std::vector<block::Weight> weights;    // row-major, as the block holds them
 
-  /// `resident`: how many blocks the device holds at once; 0: as many as there are tasks.
+  /// `resident`: how many blocks the device holds at once; 0: as many as there are tasks. Throws
+  /// base::UsageError for a batch whose rows a kernel cannot count.
   GpuLaunch launch(std::int64_t batch, std::int64_t resident = 0) const;
 
   /// Tasks of a loop: one for every `rows` rows of all tokens (or of each entry) and each of `times` parts.
@@ -49,7 +50,7 @@ struct GpuKernel {
     std::int64_t rows, times;
     bool by_entry;
   };
-  std::int64_t seq = 0;
+  std::int64_t seq = 0, heads = 0;
   int stages = 0;                         // that wait for one another
   std::vector<Tasks> tasks;               // of all loops over tasks
   std::int64_t shared_bytes = 0;          // dynamic shared memory of a block

@@ -24,7 +24,7 @@ lower::GpuTarget small_gpu() {
 
 block::Problem Case::problem() const {
   block::Problem problem;
-  problem.batch = 2;
+  problem.batch = batch;
   problem.seq = seq;
   problem.heads = heads;
   problem.head_size = head_size;
@@ -55,13 +55,15 @@ std::string Case::name() const {
   return std::regex_replace(text, std::regex("[^A-Za-z0-9]+"), "_");
 }
 
+std::string kernel_compiler;
+
 void PrintTo(const Case& where, std::ostream* out) { *out << where.name(); }
 
 std::vector<EmulatedKernel> compile(const std::vector<GpuKernel>& sources, Mode mode) {
   std::vector<std::string> units;
   for (const GpuKernel& source : sources)
     units.push_back(codegen::translation_unit({&source, 1}, codegen::GpuDialect::simt));
-  backend::simt::LibraryCompiler compiler(backend::cpu::find_compiler(""), mode, {});
+  backend::simt::LibraryCompiler compiler(backend::cpu::find_compiler(kernel_compiler), mode, {});
   const auto results = compiler.compile(units);
   std::vector<EmulatedKernel> kernels;
   for (std::size_t i = 0; i < sources.size(); ++i) {

@@ -14,7 +14,7 @@ namespace fusetune::gpu_test {
 /// A device small enough that schedules are cut and shared memory is scarce.
 lower::GpuTarget small_gpu();
 
-/// A block of 2 x S tokens: the sizes that tests vary.
+/// A small block: the sizes that tests vary.
 struct Case {
   block::Dtype dtype = block::Dtype::f32;
   std::int64_t seq = 33, heads = 2, head_size = 40, ffn = 72;
@@ -24,6 +24,7 @@ struct Case {
   /// a last digit of q decides on a third of a percent of a weight.
   float logits = 1;
   backend::simt::ThreadOrder order = backend::simt::ThreadOrder::forward;
+  std::int64_t batch = 2;
 
   block::Problem problem() const;
   block::BlockData data() const;
@@ -31,6 +32,9 @@ struct Case {
 };
 
 void PrintTo(const Case& where, std::ostream* out);
+
+/// What compile() compiles with; empty: the system's default.
+extern std::string kernel_compiler;
 
 /// The kernels of variants under schedules, compiled for the emulator; those that do not compile fail the
 /// running test.
