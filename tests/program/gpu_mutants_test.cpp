@@ -357,8 +357,6 @@ const Equivalent kEquivalents[] = {
     {"cuda/attention.h: min_of(s + Head::warp_row(), S - 1) -> s + Head::warp_row() #1",
      "TileList itself gives no tiles past the end"},
     {"cuda/row_block.h: row < M -> <= #1", "a block of no rows reads and writes nothing"},
-    {"cuda/row_block.h: step < steps -> <= #1",
-     "one more tile, all past the columns: zeros into a stage that nobody reads"},
     {"cuda/row_block.h: row0 < M -> <= #1", "a step of no rows reads and writes nothing"},
     {"cuda/row_block.h: c < round_up -> <= #1", "one more zero, in the row's padding"},
     {"cuda/rows.h: i < count -> <= #1", "the columns are tested again"},
