@@ -1,5 +1,11 @@
 // Every segment variant in every dtype, run in the emulator's checked mode against the float64 oracle.
+//
+// Built twice: for tools/test --full with FUSETUNE_CLANG, the compiler to use instead of the default.
+// Registers that nothing was written to then hold NaN; GCC leaves a large number, which a product with zero
+// hides.
 #include <gtest/gtest.h>
+
+#include <string_view>
 
 #include "program/gpu_kernels.h"
 
@@ -28,7 +34,18 @@ const Case kCases[] = {
      .gelu = block::Gelu::tanh},
 };
 
+#ifdef FUSETUNE_CLANG
+class GpuKernels : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (std::string_view(FUSETUNE_CLANG).empty())
+      GTEST_SKIP() << "no clang++ was found when this was configured";
+    kernel_compiler = FUSETUNE_CLANG;
+  }
+};
+#else
 class GpuKernels : public testing::TestWithParam<Case> {};
+#endif
 
 TEST_P(GpuKernels, EveryVariantIsRight) {
   const auto kernels = compile(default_kernels(GetParam().problem()));
@@ -46,8 +63,9 @@ TEST_P(GpuKernels, OtherSchedulesAreRight) {
 INSTANTIATE_TEST_SUITE_P(Small, GpuKernels, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(block::name(info.param.dtype)); });
 
+#ifndef FUSETUNE_CLANG
 /// A row of scores that no shared memory holds: it spills to workspace.
-TEST(GpuKernels, LongRowsOfScoresSpill) {
+TEST(GpuKernelsOfSizes, LongRowsOfScoresSpill) {
   Case where{.dtype = Dtype::f16, .seq = 450, .heads = 1, .head_size = 16, .ffn = 32, .mask = "causal"};
   const block::Problem problem = where.problem();
   const plan::SegmentVariant variant{{2, 6}, false};
@@ -58,7 +76,7 @@ TEST(GpuKernels, LongRowsOfScoresSpill) {
 }
 
 /// Wide and odd heads: more than one step of k, and columns that no chunk divides.
-TEST(GpuKernels, AttentionOfWideHeads) {
+TEST(GpuKernelsOfSizes, AttentionOfWideHeads) {
   for (const auto& [head_size, dtype] : {std::pair{128, Dtype::f16}, {100, Dtype::bf16}, {77, Dtype::f32}}) {
     Case where{
         .dtype = dtype, .seq = 130, .heads = 1, .head_size = head_size, .ffn = 32, .mask = "longformer"};
@@ -72,6 +90,7 @@ TEST(GpuKernels, AttentionOfWideHeads) {
     expect_right(where, compile(sources));
   }
 }
+#endif
 
 }  // namespace
 }  // namespace fusetune::gpu_test

@@ -51,6 +51,11 @@ FT_KERNEL(no_warp_sync, 64) {
   ldmatrix_x4(r, reinterpret_cast<f16*>(mine) + THREAD % 32 * 8);  // no_warp_sync
   DATA[INDEX] = bits_float(r[0]);
 }
+FT_KERNEL(uninitialised_register, 64) {
+  float x;
+  if (IN[0] > 1e30f) x = 2;
+  NEW[INDEX] = x + 1;
+}
 FT_KERNEL(past_global, 64) {
   DATA[INDEX + 129] = 1;  // past_global
 }
@@ -471,6 +476,13 @@ TEST_F(FindingsTest, LaterLaunchesKnowWhatEarlierOnesHaveWritten) {
 TEST_F(FindingsTest, InAFastLaunchACopyThatWasNotWaitedForIsNotANumber) {
   ASSERT_EQ(run("no_copy_wait", Mode::fast), "no finding");
   EXPECT_TRUE(std::isnan(static_cast<const float*>(args_.tensor[1])[0]));
+}
+
+/// No finding by itself: the value spoils what it enters. GCC's pattern is -1.7e38, Clang's NaN.
+TEST_F(FindingsTest, ARegisterThatNothingWasWrittenToHoldsNoLikelyValue) {
+  ASSERT_EQ(run("uninitialised_register", Mode::checked), "no finding");
+  const float x = static_cast<const float*>(args_.tensor[2])[0];
+  EXPECT_FALSE(std::abs(x) < 1e30f) << x;
 }
 
 TEST_F(FindingsTest, CountsWhatNobodyHasWritten) {
