@@ -8,8 +8,10 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/number.h"
 #include "cli/command.h"
+#include "cli/comparable_times.h"
 #include "cli/db_actions.h"
 #include "plan/fusion_plan.h"
 #include "store/json_lines.h"
@@ -192,20 +194,23 @@ Place only_place(const std::set<Place>& places) {
                          choices);
 }
 
-std::string notes(const store::Contents& contents) {
+std::string notes(const std::string& file, const store::Contents& contents) {
   std::set<Place> places;
-  std::map<std::uint16_t, double> best_us;  // the same plan may have been timed with other settings
-  for (const store::PlanRecord& plan : contents.plans) {
-    if (!is_ok(plan.measurement)) continue;
-    places.emplace(plan.problem, plan.environment, plan.cache_mode);
-    const auto [known, is_new] = best_us.emplace(plan.mask, plan.measurement.time.median_us);
-    if (!is_new) known->second = std::min(known->second, plan.measurement.time.median_us);
-  }
+  for (const store::PlanRecord& plan : contents.plans)
+    if (is_ok(plan.measurement)) places.emplace(plan.problem, plan.environment, plan.cache_mode);
   const auto [problem, environment, cache] = only_place(places);
   std::string text = fmt::format(
       "# 16 bits of a plan, its median time in milliseconds\n# problem: {}\n# environment: {}\n"
       "# cache mode: {}\n",
       problem, environment, cache);
+  const auto comparable = comparable_times(contents.plans);
+  if (comparable.other_units > 0) base::note(fmt::format("{}: {}", file, comparable.left_out()));
+  std::map<std::uint16_t, double> best_us;  // the same plan may have been timed with other schedules
+  for (const store::PlanRecord& plan : comparable.rows) {
+    const double us = plan.measurement.time.median_us;
+    const auto [known, is_new] = best_us.emplace(plan.mask, us);
+    if (!is_new) known->second = std::min(known->second, us);
+  }
   for (const auto& [mask, us] : best_us) {
     text += fmt::format("{} {}\n", plan::FusionMask{mask}.to_binary(), base::format_shortest(us / 1e3));
   }
@@ -233,7 +238,7 @@ int db_export(const DbArguments& arguments) {
   const store::TuningStore database(arguments.file, {.access = store::Access::look});
   store::Contents contents = database.contents(arguments.rows);
   if (!arguments.format.empty()) {
-    print(notes(contents));
+    print(notes(arguments.file, contents));
   } else if (rows) {
     arguments.output.write(rows_of(arguments.table, contents));
   } else {

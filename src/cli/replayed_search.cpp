@@ -11,7 +11,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/number.h"
+#include "cli/comparable_times.h"
 #include "cli/output.h"
 #include "search/plan_model.h"
 #include "search/plan_replay.h"
@@ -22,28 +24,23 @@
 namespace fusetune::cli {
 namespace {
 
-/// Rows of the newest protocol among them that have a time.
-template <typename Record, typename Protocol>
-std::vector<Record> usable(std::vector<Record> records, const Protocol& protocol_of) {
-  int newest = 0;
-  for (const Record& record : records) newest = std::max(newest, protocol_of(record));
-  std::erase_if(records, [&](const Record& record) {
-    return protocol_of(record) != newest || record.measurement.outcome != measure::Outcome::ok;
-  });
-  return records;
-}
-
 /// What the file has of the problem, all of one environment.
 store::Contents read_recorded(const ReplayRequest& request) {
   const store::TuningStore store(request.file, {.access = store::Access::look});
   store::Contents contents =
       store.contents({.problem = request.problem.key(), .environment = {}, .cache_mode = request.cache_mode});
-  if (contents.environments.size() > 1)
-    throw base::UsageError(fmt::format(
-        "--replay {}: it has measurements of {} environments; `db export --environment START` and "
-        "`db import` make a file of one",
-        request.file, contents.environments.size()));
+  if (!contents.environments.empty())
+    choose_environment(contents.environments, "", "--replay " + request.file,
+                       "`db export --environment START` and `db import` make a file of one");
   return contents;
+}
+
+/// Rows that have a time, in one unit; what is left out is said.
+template <typename Record>
+std::vector<Record> usable(std::vector<Record> records, const ReplayRequest& request) {
+  auto comparable = comparable_times(std::move(records));
+  if (comparable.other_units > 0) base::note(fmt::format("{}: {}", request.file, comparable.left_out()));
+  return std::move(comparable.rows);
 }
 
 [[noreturn]] void fail_empty(const ReplayRequest& request, const char* what) {
@@ -70,8 +67,7 @@ ReplayedSearch replay_segments(const ReplayRequest& request) {
   const store::Contents contents = read_recorded(request);
   std::vector<search::Recording> recordings;
   search::Incumbents best;
-  for (const store::TuningRecord& record :
-       usable(contents.segments, [](const store::TuningRecord& one) { return one.key.protocol; })) {
+  for (const store::TuningRecord& record : usable(contents.segments, request)) {
     const search::Trial trial{true, record.measurement.time.median_us};
     recordings.push_back({record.key.variant, record.schedule, trial});
     best.tell({record.key.variant, lower::Schedule::parse(record.schedule)}, trial);
@@ -99,8 +95,7 @@ ReplayedSearch replay_whole_plans(const ReplayRequest& request, const search::Pl
   if (request.stop.seconds || request.stop.early_stop)
     throw base::UsageError("--replay: strategy " + request.strategy + " is stopped by --trials only");
   std::vector<search::TimedPlan> recorded;
-  for (const store::PlanRecord& record :
-       usable(read_recorded(request).plans, [](const store::PlanRecord& one) { return one.protocol; })) {
+  for (const store::PlanRecord& record : usable(read_recorded(request).plans, request)) {
     recorded.push_back({plan::FusionPlan::from_mask({record.mask}), record.measurement.time.median_us,
                         record.sampled == store::Sampled::uniform});
   }

@@ -28,9 +28,9 @@ struct ReplayedSearch {
   double regret() const { return best_us / recorded_best_us - 1; }
 };
 
-/// Runs the strategy on what `file` has of the problem, in one environment and of the newest protocol. Throws
-/// base::UsageError where that is nothing, or of several environments, or where a strategy over plans is to
-/// be stopped by anything but trials.
+/// Runs the strategy on what `file` has of the problem, in one environment and one unit (comparable_times());
+/// what is left out is said on standard error. Throws base::UsageError where that is nothing, or of several
+/// environments, or where a strategy over plans is to be stopped by anything but trials.
 ReplayedSearch replay_recorded(const ReplayRequest& request);
 
 /// Prints the result, as JSON where `json` is "-", and writes that to `json` where it is a file.

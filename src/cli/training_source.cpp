@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/comparable_times.h"
 #include "cli/output.h"
 #include "measure/statistics.h"
 #include "model/training_data.h"
@@ -39,32 +40,6 @@ TrainingSource from_file(const std::string& file) {
     source.set.add(source.plans.back(), example);
   }
   return source;
-}
-
-std::string describe(const store::EnvironmentRecord& environment) {
-  std::string text = environment.fingerprint;
-  for (const char* key : {"device", "isa", "threads", "compiler"})
-    if (const auto field = environment.fields.find(key); field != environment.fields.end())
-      text += fmt::format(", {} {}", key, field->second);
-  return text;
-}
-
-/// The environment whose fingerprint starts with `wanted`; the only one where nothing is wanted.
-const store::EnvironmentRecord& choose_environment(const store::PlanRecords& records, const std::string& file,
-                                                   const std::string& wanted) {
-  std::vector<const store::EnvironmentRecord*> fitting;
-  std::string list;
-  for (const store::EnvironmentRecord& environment : records.environments) {
-    list += "\n  " + describe(environment);
-    if (environment.fingerprint.starts_with(wanted)) fitting.push_back(&environment);
-  }
-  if (records.environments.empty())
-    throw base::UsageError(fmt::format("{} has no plan that was timed whole: run fusetune search", file));
-  if (fitting.size() != 1)
-    throw base::UsageError(
-        fmt::format("--environment {}: expected the start of one of the {} fingerprints in {}:{}",
-                    wanted.empty() ? "''" : wanted, records.environments.size(), file, list));
-  return *fitting.front();
 }
 
 /// Every word of `wanted` is a word of the problem's text.
@@ -96,39 +71,37 @@ TrainingSource from_times(const BestTimes& times, const std::string& file,
   return source;
 }
 
+/// The fastest time of each plan. `repeated`: rows of plans that had one already.
+BestTimes fastest(const std::vector<store::PlanRecord>& plans, int& repeated) {
+  BestTimes times;
+  for (const store::PlanRecord& plan : plans) {
+    const auto [place, is_new] = times.try_emplace({plan.problem, plan.mask}, plan);
+    const bool was_uniform = place->second.sampled == store::Sampled::uniform;
+    if (plan.measurement.time.median_us < place->second.measurement.time.median_us) place->second = plan;
+    if (was_uniform) place->second.sampled = store::Sampled::uniform;
+    repeated += !is_new;
+  }
+  return times;
+}
+
 TrainingSource from_database(const std::string& file, const std::string& environment_start,
                              const std::string& problem, const std::string& cache_mode) {
-  const store::PlanRecords records = store::read_plan_records(file);
-  const store::EnvironmentRecord& environment = choose_environment(records, file, environment_start);
-  const auto is_of = [&](const store::PlanRecord& plan) {
-    return plan.environment == environment.fingerprint && plan.cache_mode == cache_mode &&
-           is_wanted(plan.problem, problem);
-  };
-  int newest = 0;
-  for (const store::PlanRecord& plan : records.plans)
-    if (is_of(plan)) newest = std::max(newest, plan.protocol);
-  BestTimes times;
-  int failed = 0, older = 0, repeated = 0;
-  for (const store::PlanRecord& plan : records.plans) {
-    if (!is_of(plan)) continue;
-    if (plan.protocol != newest) {
-      ++older;
-    } else if (plan.measurement.outcome != measure::Outcome::ok) {
-      ++failed;
-    } else {
-      const auto [place, is_new] = times.try_emplace({plan.problem, plan.mask}, plan);
-      const bool was_uniform = place->second.sampled == store::Sampled::uniform;
-      if (plan.measurement.time.median_us < place->second.measurement.time.median_us) place->second = plan;
-      if (was_uniform) place->second.sampled = store::Sampled::uniform;
-      repeated += !is_new;
-    }
-  }
-  base::note(fmt::format(
-      "{}: {} plans of {}; left out {} without a time, {} of an older protocol; {} with other schedules, of "
-      "which the fastest counts",
-      file, times.size(), describe(environment), failed, older, repeated));
+  store::PlanRecords records = store::read_plan_records(file);
+  if (records.environments.empty())
+    throw base::UsageError(fmt::format("{} has no plan that was timed whole: run fusetune search", file));
+  const store::EnvironmentRecord& environment = choose_environment(
+      records.environments, environment_start, file, "--environment START chooses one by its fingerprint");
+  std::erase_if(records.plans, [&](const store::PlanRecord& plan) {
+    return plan.environment != environment.fingerprint || plan.cache_mode != cache_mode ||
+           !is_wanted(plan.problem, problem);
+  });
+  const auto comparable = comparable_times(std::move(records.plans));
+  int repeated = 0;
+  const BestTimes times = fastest(comparable.rows, repeated);
+  base::note(fmt::format("{}: {} plans of {}; {}; {} with other schedules, of which the fastest counts", file,
+                         times.size(), describe(environment), comparable.left_out(), repeated));
   TrainingSource source = from_times(times, file, environment);
-  source.set.count_left_out(failed + older);
+  source.set.count_left_out(static_cast<int>(comparable.failed + comparable.other_units));
   return source;
 }
 

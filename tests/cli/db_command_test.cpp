@@ -100,6 +100,21 @@ TEST_F(DbCommand, NotesFormatIsBitsAndMilliseconds) {
             "# cache mode: model\n0000000000000000 1.2345\n0000000000000001 0.10025\n");
 }
 
+TEST_F(DbCommand, NotesFormatHoldsTimesOfOneUnit) {
+  fill("fusetune.db");
+  {
+    store::TuningStore store(at("fusetune.db"));
+    store::PlanRecord other = plan(1, 0.5);  // faster only because its unit is another
+    other.settings = "samples=24 min_time=0.001 reference=b";
+    other.measurement.reference_us = 7;
+    other.measurement.slowdown = 1;
+    store.record_plan(other);
+  }
+  const Outcome notes = db({"export", "--format", "notes"});
+  EXPECT_THAT(notes.out, testing::EndsWith("\n0000000000000000 1.2345\n0000000000000001 0.10025\n"));
+  EXPECT_THAT(notes.err, HasSubstr("1 in other units (1 of data generated, samples=24"));
+}
+
 TEST_F(DbCommand, NotesFormatNeedsOnePlaceAndListsThem) {
   fill("fusetune.db", true);
   const Outcome both = db({"export", "--format", "notes"});

@@ -269,6 +269,34 @@ TEST_F(ModelCommands, RecordedPlansOfAllProblems) {
   EXPECT_EQ(scores[0]["noise_ceiling"], 1) << "of the odd and the even samples of each plan";
 }
 
+/// The same plans in a unit in which all times are a thousandth, but for one that has no time in the other.
+void add_other_unit(const std::filesystem::path& file) {
+  store::TuningStore database(file);
+  const block::Problem problem = model::small_problem(16);
+  const std::vector<plan::FusionPlan> plans = model::some_plans(62);
+  for (std::size_t i = 20; i < 62; ++i) {
+    store::PlanRecord other = record(problem, plans[i], 0.016 * model::shape_of(plans[i]));
+    other.settings = "samples=24 min_time=0.001 reference=b";
+    other.measurement.reference_us = 1;
+    other.measurement.slowdown = 1;
+    database.record_plan(other);
+  }
+}
+
+TEST_F(ModelCommands, TimesInOtherUnitsAreLeftOut) {
+  fill(path("fusetune.db"));
+  fill(path("mixed.db"));
+  add_other_unit(path("mixed.db"));
+  const Outcome mixed = run({"train", "--db", "mixed.db", "--out", "mixed.json", "--json"});
+  ASSERT_EQ(mixed.exit_code, 0) << mixed.err;
+  EXPECT_THAT(mixed.err, HasSubstr("120 plans of env-a"));
+  EXPECT_THAT(mixed.err, HasSubstr("left out 2 without a time, 42 in other units (42 of data generated, "
+                                   "samples=24 min_time=0.001 reference=b, protocol 1, reference 1.0 us)"));
+  EXPECT_EQ(json::parse(mixed.out).at(0)["left_out"], 44);
+  ASSERT_EQ(run({"train", "--db", "fusetune.db", "--out", "alone.json"}).exit_code, 0);
+  EXPECT_EQ(base::read_file(path("mixed.json")), base::read_file(path("alone.json")));
+}
+
 TEST_F(ModelCommands, RecordedPlansOfOneProblem) {
   fill(path("fusetune.db"));
   const Outcome trained =
