@@ -31,7 +31,6 @@ struct GenerateArguments {
   ScheduleOption schedule;
   bool all_segments = false, standalone = false, compile = false;
   std::vector<std::string> variants;
-  std::string schedule_text;
   std::string target = "cpu", isa, arch, out, cxx, kernel_dir;
   int threads = 0, jobs = 0;
   double compile_timeout = 120;
@@ -41,7 +40,6 @@ struct GenerateArguments {
     masks.declare(options, false);
     options.flag("--all-segments", all_segments, "all 147 segment variants instead of a plan's");
     options.texts("--variant", variants, "VARIANT", "single kernels, e.g. '[7-14]' or '[2-6]*'");
-    options.text("--schedule-text", schedule_text, "SCHEDULE", "one schedule for every --variant");
     options.choice("--target", target, {"cpu", "cuda", "hip"}, "language of the sources");
     options.text("--isa", isa, "generic|avx2|avx512",
                  "cpu: instruction set; default: the best this CPU runs");
@@ -59,13 +57,14 @@ struct GenerateArguments {
     options.text("--kernel-dir", kernel_dir, "DIR",
                  "read the building blocks from DIR, not from the program");
     output.declare(options);
-    schedule.declare(options);
+    schedule.declare(options, true);
     problem.declare(options);
   }
 
   std::optional<lower::GpuSchedule> gpu_schedule() const {
-    if (schedule_text.empty()) return std::nullopt;
-    return lower::GpuSchedule::parse(schedule_text);
+    const std::string text = schedule.text_of_every_variant();
+    if (text.empty()) return std::nullopt;
+    return lower::GpuSchedule::parse(text);
   }
 };
 
@@ -162,8 +161,8 @@ int compile_all(const std::vector<codegen::KernelSource>& kernels, lower::Isa is
 
 std::vector<plan::SegmentVariant> wanted_variants(GenerateArguments& arguments) {
   const std::vector<plan::FusionMask> masks = arguments.masks.masks();
-  if (!arguments.schedule_text.empty() && arguments.variants.empty())
-    throw base::UsageError("--schedule-text goes with --variant");
+  if (!arguments.schedule.text_of_every_variant().empty() && arguments.variants.empty())
+    throw base::UsageError("--schedule-text goes with --variant, or names one: '[7-14]: SCHEDULE'");
   if (static_cast<int>(!masks.empty()) + static_cast<int>(arguments.all_segments) +
           static_cast<int>(!arguments.variants.empty()) !=
       1)
@@ -189,10 +188,13 @@ int run_generate(Options& options) {
 
   const std::vector<plan::SegmentVariant> variants = wanted_variants(arguments);
   const block::Problem problem = arguments.problem.problem();
-  if (arguments.target != "cpu")
+  const std::string text = arguments.schedule.text_of_every_variant();
+  if (arguments.target != "cpu") {
+    arguments.schedule.refuse_named_variants("--target " + arguments.target);
     return generate_for_gpu({arguments.target, arguments.arch, arguments.out, arguments.gpu_schedule(),
                              arguments.standalone, arguments.compile, arguments.jobs,
                              arguments.compile_timeout, variants, problem, arguments.output});
+  }
   const backend::cpu::CpuInfo cpu = backend::cpu::probe_cpu();
   const lower::CpuTarget target = target_of(cpu, arguments);
   const std::string where = arguments.schedule.wants_records() ? fingerprint(cpu, target, arguments.cxx) : "";
@@ -200,11 +202,8 @@ int run_generate(Options& options) {
 
   std::vector<codegen::KernelSource> kernels;
   for (const plan::SegmentVariant& variant : variants)
-    kernels.push_back(codegen::generate_cpu(variant,
-                                            arguments.schedule_text.empty()
-                                                ? schedules(variant)
-                                                : lower::Schedule::parse(arguments.schedule_text),
-                                            problem, target));
+    kernels.push_back(codegen::generate_cpu(
+        variant, text.empty() ? schedules(variant) : lower::Schedule::parse(text), problem, target));
   base::note(fmt::format("{}  {}, {} threads  {}", describe(problem), lower::name(target.isa), target.threads,
                          describe(schedules, variants)));
   if (arguments.out.empty())

@@ -132,6 +132,12 @@ void Options::texts(std::string_view name, std::vector<std::string>& target, std
   impl_->lists.push_back(&target);
 }
 
+void Options::repeated(std::string_view name, std::vector<std::string>& target, std::string_view value,
+                       std::string_view help) {
+  texts(name, target, value, help);
+  impl_->app.get_option(std::string(name))->allow_extra_args(false);
+}
+
 void Options::choice(std::string_view name, std::string& target, const std::vector<std::string>& choices,
                      std::string_view help) {
   std::string joined;
@@ -269,10 +275,15 @@ std::string Options::command_line(std::span<const std::string_view> names) const
   std::string text;
   for (const std::string_view name : names) {
     if (!given(name)) continue;
-    text += fmt::format(" {}", name);
     for (const std::string& value : impl_->app.get_option(std::string(name))->results())
-      text += " " + base::quote_for_shell(unshielded(value));
+      text += fmt::format(" {} {}", name, base::quote_for_shell(unshielded(value)));
   }
+  return text;
+}
+
+std::string Options::whole_command() const {
+  std::string text = fmt::format("fusetune {}", impl_->command);
+  for (const std::string& word : impl_->words) text += " " + base::quote_for_shell(word);
   return text;
 }
 

@@ -48,6 +48,9 @@ class Options {
   /// May be given several times, with one or more values each time.
   void texts(std::string_view name, std::vector<std::string>& target, std::string_view value,
              std::string_view help);
+  /// May be given several times, with one value each time.
+  void repeated(std::string_view name, std::vector<std::string>& target, std::string_view value,
+                std::string_view help);
   /// One of `choices`; anything else is a usage error that lists them.
   void choice(std::string_view name, std::string& target, const std::vector<std::string>& choices,
               std::string_view help);
@@ -81,6 +84,8 @@ class Options {
   /// After parse(): those of `names` that the user wrote, with their values, quoted for a shell; each after a
   /// space.
   std::string command_line(std::span<const std::string_view> names) const;
+  /// The whole command as the user wrote it, quoted for a shell: "fusetune search --seq 64".
+  std::string whole_command() const;
 
  private:
   struct Impl;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "cli/interrupt.h"
+#include "cli/schedule_option.h"
 
 namespace fusetune::cli {
 
@@ -55,12 +56,14 @@ PlanJob make_plan_job(const plan::FusionPlan& plan, const ScheduleOf& schedule_o
                       const measure::Session& session, const SearchSettings& settings) {
   PlanJob job{plan, {}, {}, {}};
   store::PlanRecord& record = job.record;
+  std::string schedule_options;
   for (const plan::SegmentVariant& variant : plan.variants()) {
     const std::optional<lower::Schedule> schedule = schedule_of(plan::variant_index(variant));
     if (!schedule)
       throw base::InternalError("segment " + variant.to_string() + " of a plan to be timed has no schedule");
     job.sources.push_back(codegen::generate_cpu(variant, *schedule, session.problem(), session.target()));
     record.schedules.push_back(schedule->to_string());
+    schedule_options += schedule_text_option(variant, record.schedules.back());
   }
   record.problem = session.problem().key();
   record.environment = session.environment().fingerprint;
@@ -71,7 +74,8 @@ PlanJob make_plan_job(const plan::FusionPlan& plan, const ScheduleOf& schedule_o
   record.protocol = measure::kProtocolVersion;
   record.settings = settings.timing;
   record.limits = settings.limits;
-  record.repeat_command = fmt::format("fusetune bench {}{}", record.mask, settings.repeat_options);
+  record.repeat_command =
+      fmt::format("fusetune bench {}{}{}", record.mask, schedule_options, settings.repeat_options);
   return job;
 }
 

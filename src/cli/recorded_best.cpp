@@ -49,8 +49,7 @@ void read_result(const nlohmann::json& best, RecordedBest& found) {
   const std::vector<plan::SegmentVariant> variants = found.plan.variants();
   const std::vector<std::string> schedules = best.at("schedules");
   for (std::size_t i = 0; i < variants.size(); ++i)
-    found.schedules.set(variants[i], lower::Schedule::parse(schedules.at(i)));
-  found.schedules.set_origin("search");
+    found.schedules.set(variants[i], lower::Schedule::parse(schedules.at(i)), "search");
 }
 
 /// Of the segments of `found`, measured as `finalist` was.

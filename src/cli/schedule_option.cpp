@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <array>
 #include <filesystem>
 
 #include "base/error.h"
@@ -21,7 +20,7 @@ void read_line(std::string_view line, ScheduleTable& table) {
   if (line.empty()) return;
   const std::size_t gap = line.find_first_of(" \t");
   if (gap == std::string_view::npos) throw base::UsageError("expected a segment variant and its schedule");
-  table.set(parse_variant(line.substr(0, gap)), lower::Schedule::parse(base::trim(line.substr(gap))));
+  table.set(parse_variant(line.substr(0, gap)), lower::Schedule::parse(base::trim(line.substr(gap))), "file");
 }
 
 void read_file(const std::string& file, ScheduleTable& table) {
@@ -35,25 +34,72 @@ void read_file(const std::string& file, ScheduleTable& table) {
       throw base::UsageError(fmt::format("{}:{}: {}", file, number, error.what()));
     }
   }
-  table.set_origin("file");
 }
+
+/// "[7-14]: tile=6x16 ...", not "tile=6x16 ...".
+bool names_variant(const std::string& text) { return text.starts_with('['); }
 
 }  // namespace
 
 lower::Schedule ScheduleTable::operator()(const plan::SegmentVariant& variant) const {
   const auto found = chosen_.find(variant);
-  return found != chosen_.end() ? found->second : lower::default_schedule(variant, problem_, target_);
+  return found != chosen_.end() ? found->second.schedule
+                                : lower::default_schedule(variant, problem_, target_);
 }
 
 std::string_view ScheduleTable::origin(const plan::SegmentVariant& variant) const {
-  return chosen_.contains(variant) ? origin_ : "default";
+  const auto found = chosen_.find(variant);
+  return found != chosen_.end() ? found->second.origin : "default";
 }
 
-void ScheduleOption::declare(Options& options) {
+std::string schedule_text_option(const plan::SegmentVariant& variant, const std::string& schedule) {
+  return " --schedule-text " + base::quote_for_shell(variant.to_string() + ": " + schedule);
+}
+
+void ScheduleOption::declare(Options& options, bool with_variants) {
   options_ = &options;
+  with_variants_ = with_variants;
   options.text("--schedule", schedule_, "best|default|FILE",
                "schedules: the best recorded, the default, or lines of a variant and its schedule");
   options.text("--db", database_, "FILE", "recorded measurements for --schedule best");
+  options.repeated("--schedule-text", texts_, with_variants ? "[VARIANT:] SCHEDULE" : "VARIANT: SCHEDULE",
+                   with_variants ? "this schedule for VARIANT; without one, for every --variant"
+                                 : "this schedule for VARIANT, e.g. '[7-14]: tile=6x16 ...'; once for each");
+}
+
+std::string ScheduleOption::text_of_every_variant() const {
+  std::string found;
+  for (const std::string& text : texts_) {
+    if (names_variant(text)) continue;
+    if (!with_variants_)
+      throw base::UsageError(fmt::format(
+          "--schedule-text '{}': expected a segment variant before it, such as '[7-14]: {}'", text, text));
+    if (!found.empty())
+      throw base::UsageError(
+          fmt::format("--schedule-text '{}': every --variant has '{}' already", text, found));
+    found = text;
+  }
+  return found;
+}
+
+void ScheduleOption::refuse_named_variants(std::string_view where) const {
+  for (const std::string& text : texts_)
+    if (names_variant(text))
+      throw base::UsageError(fmt::format(
+          "--schedule-text '{}': {} takes no variant in it; name it with --variant", text, where));
+}
+
+void ScheduleOption::read_texts(ScheduleTable& table) const {
+  text_of_every_variant();  // refuses what no variant can take
+  for (const std::string& text : texts_) {
+    if (!names_variant(text)) continue;
+    const std::size_t colon = text.find(':');
+    if (colon == std::string::npos)
+      throw base::UsageError(fmt::format("--schedule-text '{}': expected a ':' behind the variant", text));
+    const std::string_view schedule = base::trim(std::string_view(text).substr(colon + 1));
+    table.set(parse_variant(base::trim(std::string_view(text).substr(0, colon))),
+              lower::Schedule::parse(schedule), "given");
+  }
 }
 
 bool ScheduleOption::wants_records() const {
@@ -84,18 +130,15 @@ ScheduleTable ScheduleOption::table(const block::Problem& problem, const lower::
                                     const std::string& fingerprint, const store::MeasuredLike& like) const {
   ScheduleTable table(problem, target);
   if (schedule_ != "best" && schedule_ != "default") read_file(schedule_, table);
-  if (!wants_records()) return table;
-  const store::TuningStore store(database_, {.access = store::Access::look});
-  for (int i = 0; i < plan::kVariantCount; ++i) {
-    const auto schedule = store.best_schedule(problem.key(), fingerprint, like, i);
-    if (schedule) table.set(plan::all_variants()[i], lower::Schedule::parse(*schedule));
+  if (wants_records()) {
+    const store::TuningStore store(database_, {.access = store::Access::look});
+    for (int i = 0; i < plan::kVariantCount; ++i) {
+      const auto schedule = store.best_schedule(problem.key(), fingerprint, like, i);
+      if (schedule) table.set(plan::all_variants()[i], lower::Schedule::parse(*schedule), "recorded");
+    }
   }
+  read_texts(table);
   return table;
-}
-
-std::string ScheduleOption::command_line() const {
-  static constexpr std::array<std::string_view, 2> names = {"--schedule", "--db"};
-  return options_->command_line(names);
 }
 
 }  // namespace fusetune::cli

@@ -1,8 +1,10 @@
-// --schedule best|default|FILE and --db: which schedule each segment variant of a plan gets.
+// --schedule best|default|FILE, --db and --schedule-text: which schedule each segment variant of a plan gets.
 #pragma once
 
 #include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/options.h"
 #include "lower/schedule.h"
@@ -16,27 +18,41 @@ class ScheduleTable {
  public:
   ScheduleTable(const block::Problem& problem, const lower::CpuTarget& target)
       : problem_(problem), target_(target) {}
-  void set(const plan::SegmentVariant& variant, const lower::Schedule& schedule) {
-    chosen_[variant] = schedule;
+  /// `origin`: see origin(); a literal.
+  void set(const plan::SegmentVariant& variant, const lower::Schedule& schedule, std::string_view origin) {
+    chosen_[variant] = {schedule, origin};
   }
   lower::Schedule operator()(const plan::SegmentVariant& variant) const;
-  /// Where `variant`'s schedule comes from: "default", "recorded" or "file".
+  /// Where `variant`'s schedule comes from: "default", "recorded", "file", "given" on the command line, or
+  /// "search".
   std::string_view origin(const plan::SegmentVariant& variant) const;
-  void set_origin(std::string_view origin) { origin_ = origin; }
 
  private:
   block::Problem problem_;
   lower::CpuTarget target_;
-  std::map<plan::SegmentVariant, lower::Schedule> chosen_;
-  std::string_view origin_ = "recorded";
+  struct Chosen {
+    lower::Schedule schedule;
+    std::string_view origin;
+  };
+  std::map<plan::SegmentVariant, Chosen> chosen_;
 };
+
+/// " --schedule-text '[7-14]: tile=6x16 ...'": gives `variant` exactly this schedule.
+std::string schedule_text_option(const plan::SegmentVariant& variant, const std::string& schedule);
 
 class ScheduleOption {
  public:
-  void declare(Options& options);
+  /// `with_variants`: the command has --variant, of which each gets a --schedule-text that names no variant.
+  void declare(Options& options, bool with_variants = false);
+  /// The --schedule-text that names no variant; empty: none. Throws base::UsageError where there are two, or
+  /// where no --variant can take it.
+  std::string text_of_every_variant() const;
+  /// Throws base::UsageError for a --schedule-text that names its variant; `where` takes none.
+  void refuse_named_variants(std::string_view where) const;
   /// "best": the fastest recorded schedule of this problem and environment from --db, where there is one, of
-  /// measurements like those that `options` would make, if possible; see TuningStore::best_schedule(). Throws
-  /// base::UsageError for a bad schedule file, naming file:line.
+  /// measurements like those that `options` would make, if possible; see TuningStore::best_schedule(). A
+  /// --schedule-text that names a variant goes before all others. Throws base::UsageError for a bad schedule
+  /// file, naming file:line, or text.
   ScheduleTable table(const measure::Session& session, const measure::SessionOptions& options) const;
   /// For what is not timed, with or without a session: the cache mode `model`. `fingerprint` of the
   /// environment is used where wants_records().
@@ -46,15 +62,17 @@ class ScheduleOption {
   /// True when recorded schedules are asked for and there is a database to look in.
   bool wants_records() const;
   const std::string& database() const { return database_; }
-  std::string command_line() const;
 
  private:
   ScheduleTable table(const block::Problem& problem, const lower::CpuTarget& target,
                       const std::string& fingerprint, const store::MeasuredLike& like) const;
+  void read_texts(ScheduleTable& table) const;
 
   const Options* options_ = nullptr;
   std::string schedule_ = "best";
   std::string database_ = "fusetune.db";
+  std::vector<std::string> texts_;
+  bool with_variants_ = false;
 };
 
 }  // namespace fusetune::cli

@@ -23,7 +23,6 @@ struct VerifyArguments {
   MaskArguments masks;
   bool all_segments = false;
   std::vector<std::string> variants;
-  std::string schedule_text;
   std::string schedules = "chosen";
   ScheduleOption schedule;
   SessionArguments session;
@@ -38,9 +37,8 @@ struct VerifyArguments {
                   "single kernels, e.g. '[7-14]' or '[2-6]*' (operators 0 to 14)");
     options.choice("--schedules", schedules, {"chosen", "all"},
                    "check the chosen schedule or all that are tried");
-    options.text("--schedule-text", schedule_text, "SCHEDULE", "one schedule for every --variant");
     output.declare(options);
-    schedule.declare(options);
+    schedule.declare(options, true);
     session.declare(options);
     simt.declare(options);
     problem.declare(options);
@@ -66,9 +64,10 @@ class Verifier {
  private:
   std::vector<Candidate> list(const std::vector<plan::SegmentVariant>& variants) {
     std::vector<Candidate> candidates;
+    const std::string text = arguments_.schedule.text_of_every_variant();
     for (const plan::SegmentVariant& variant : variants) {
-      if (!arguments_.schedule_text.empty()) {
-        candidates.push_back({variant, lower::Schedule::parse(arguments_.schedule_text)});
+      if (!text.empty()) {
+        candidates.push_back({variant, lower::Schedule::parse(text)});
       } else {
         candidates.push_back({variant, schedules_(variant)});
         if (arguments_.schedules == "all") add_others(candidates, variant);
@@ -118,6 +117,7 @@ class Verifier {
                   const std::vector<backend::cpu::CompileResult>& compiled) {
     stop_if_interrupted();
     measure::PlanKernels kernels;
+    std::string schedule_options;
     for (const plan::SegmentVariant& variant : plan::FusionPlan::from_mask(mask).variants()) {
       const auto found = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
         return candidate.variant == variant;
@@ -126,20 +126,19 @@ class Verifier {
       const auto& result = compiled[static_cast<std::size_t>(found - candidates.begin())];
       if (result.status != backend::cpu::CompileResult::Status::ok) return;
       kernels.push_back(result.kernel);
+      schedule_options += schedule_text_option(variant, found->schedule.to_string());
     }
     findings_.add(std::to_string(mask.value), plan::FusionPlan::from_mask(mask).to_string(),
                   session_.check_plan(kernels),
-                  fmt::format("fusetune verify {}{}", mask.value, options_text()));
+                  fmt::format("fusetune verify {}{}{}", mask.value, schedule_options, options_text()));
   }
 
   std::string repeat(const Candidate& candidate) const {
     return fmt::format("fusetune verify --variant '{}' --schedule-text '{}'{}", candidate.variant.to_string(),
-                       candidate.schedule.to_string(),
-                       arguments_.session.command_line() + arguments_.problem.command_line());
+                       candidate.schedule.to_string(), options_text());
   }
   std::string options_text() const {
-    return arguments_.schedule.command_line() + arguments_.session.command_line() +
-           arguments_.problem.command_line();
+    return arguments_.session.command_line() + arguments_.problem.command_line();
   }
 
   const VerifyArguments& arguments_;
@@ -174,7 +173,8 @@ int verify_simt(const VerifyArguments& arguments, const Options& options,
   SimtVerification what;
   what.masks = masks;
   what.variants = variants;
-  what.schedule_text = arguments.schedule_text;
+  arguments.schedule.refuse_named_variants("--backend simt");
+  what.schedule_text = arguments.schedule.text_of_every_variant();
   what.all_schedules = arguments.schedules == "all";
   what.problem = arguments.problem.problem();
   what.emulation = arguments.simt.emulation();
@@ -201,8 +201,8 @@ int run_verify(Options& options) {
   arguments.output.check();
   const std::vector<plan::FusionMask> masks = arguments.masks.masks();
   const std::vector<plan::SegmentVariant> variants = wanted_variants(arguments, masks);
-  if (!arguments.schedule_text.empty() && arguments.variants.empty())
-    throw base::UsageError("--schedule-text goes with --variant");
+  if (!arguments.schedule.text_of_every_variant().empty() && arguments.variants.empty())
+    throw base::UsageError("--schedule-text goes with --variant, or names one: '[7-14]: SCHEDULE'");
 
   if (arguments.session.emulated()) return verify_simt(arguments, options, masks, variants);
   arguments.simt.refuse_elsewhere(options);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "block/npy.h"
@@ -179,6 +180,25 @@ TEST(Bench, FirstPlanIsTheBaseline) {
     }
   }
   EXPECT_EQ(run.exit_code == 0, rows[0]["outcome"] == "ok" && rows[1]["outcome"] == "ok");
+}
+
+TEST(Schedules, GivenOnTheCommandLineVariantByVariant) {
+  const Outcome checked =
+      on_small_block({"verify", "--variant", "[0]", "[14]", "--schedules", "all", "--json"});
+  ASSERT_EQ(checked.exit_code, 0) << checked.err;
+  std::map<std::string, std::string> last;  // by variant: the schedule that is least likely the default
+  for (const auto& row : nlohmann::json::parse(checked.out)) last[row["kernel"]] = row["schedule"];
+  const Outcome made = on_small_block({"generate", "10922", "--schedule-text", "[0]: " + last["[0]"],
+                                       "--schedule-text", "[14]: " + last["[14]"], "--quiet"});
+  for (const auto& [variant, schedule] : last) EXPECT_THAT(made.out, HasSubstr(schedule)) << variant;
+  const std::pair<const char*, const char*> bad[] = {{"tile=2x8", "expected a segment variant before it"},
+                                                     {"[3-6]*: tile=2x8", "'[3-6]*' is no segment variant"},
+                                                     {"[0] tile=2x8", "expected a ':'"}};
+  for (const auto& [text, reason] : bad) {
+    const Outcome run = on_small_block({"run", "10922", "--schedule-text", text});
+    EXPECT_EQ(run.exit_code, 2) << text;
+    EXPECT_THAT(run.err, HasSubstr(reason));
+  }
 }
 
 TEST(Schedules, FilesAreReadAndBadLinesNamed) {

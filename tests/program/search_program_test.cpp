@@ -269,6 +269,37 @@ TEST_F(SearchProgram, FaultyCandidatesCostThemselvesOnly) {
   }
 }
 
+// The row of a plan that failed holds a command that fails in the same way, with the same schedules, wherever
+// it runs: LayerNorm is in no GEMM that is tuned alone, so that every whole plan is wrong.
+TEST_F(SearchProgram, AFailedPlansCommandRepeatsIt) {
+  const std::filesystem::path kernels = at("wrong");
+  std::filesystem::copy(FUSETUNE_SOURCE_DIR "/kernels", kernels, std::filesystem::copy_options::recursive);
+  std::string rows = base::read_file(kernels / "cpu/rows.h");
+  const std::string right = "load(beta + j)";
+  ASSERT_NE(rows.find(right), std::string::npos) << "cpu/rows.h no longer holds " << right;
+  base::write_file_atomic(kernels / "cpu/rows.h",
+                          rows.replace(rows.find(right), right.size(), "load(gamma + j)"));
+  const cli_test::Outcome run =
+      search(" --db wrong.db --strategy random --trials 2 --kernel-dir '" + kernels.string() + "' --json");
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  int repeated = 0;
+  for (const nlohmann::json& failure : json(run)["search"]["failures"]) {
+    std::string repeat = failure["repeat"];
+    if (!repeat.starts_with("fusetune bench")) continue;
+    ++repeated;
+    repeat.replace(0, std::string("fusetune").size(), "\"$FUSETUNE\"");
+    const cli_test::Outcome again =
+        shell("export FUSETUNE_CACHE_DIR='" SEARCH_TEST_CACHE "'; " + repeat + " --json", directory_->path());
+    EXPECT_EQ(again.exit_code, 1) << repeat << again.err;
+    const nlohmann::json row = json(again).at(0);
+    EXPECT_EQ(row["outcome"], "wrong_result");
+    EXPECT_EQ(row["verdict"], failure["message"]);
+    EXPECT_THAT(again.err, HasSubstr(" given"));
+    EXPECT_THAT(again.err, testing::Not(HasSubstr(" default"))) << "schedules are part of what failed";
+  }
+  EXPECT_EQ(repeated, 2) << run.out;
+}
+
 // Where no candidate of some operator is valid there is no plan, and the reason is said.
 TEST_F(SearchProgram, NothingValidIsAnAnswerWithAReason) {
   ASSERT_NO_FATAL_FAILURE(plant_in_gemm("broken", "  __builtin_trap();\n"));
