@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/measured_rows.h"
 #include "cli/output.h"
 #include "cli/plan_job.h"
 #include "cli/plan_kernels.h"
@@ -51,8 +52,10 @@ struct ExportArguments {
           target));
     if (out.empty()) throw base::UsageError("where to? Give --out DIR");
     if (!name.empty()) exporting::check_name(name);
-    if (best() && options.given("--schedule"))
-      throw base::UsageError("export best takes the search's schedules: --schedule goes with a MASK");
+    for (const char* option : {"--schedule", "--schedule-text"})
+      if (best() && options.given(option))
+        throw base::UsageError(
+            fmt::format("export best takes the search's schedules: {} goes with a MASK", option));
     if (!best()) plan::parse_mask(what);
   }
 };
@@ -75,10 +78,28 @@ Choice choose(const ExportArguments& arguments, const measure::Session& session,
   return {mask, std::move(schedules), std::move(best)};
 }
 
+/// What --db knows of these kernels, whoever timed them.
+std::optional<exporting::MeasuredPlan> measured_before(const ExportArguments& arguments,
+                                                       const measure::Session& session, plan::FusionMask mask,
+                                                       const std::vector<codegen::KernelSource>& kernels) {
+  if (!arguments.schedule.wants_records()) return std::nullopt;
+  const measure::SessionOptions options = arguments.session.session(arguments.problem);
+  const MeasuredRows rows =
+      find_measured_rows(arguments.schedule.database(), session, options, mask, kernels);
+  if (!rows.any()) return std::nullopt;
+  return exporting::MeasuredPlan{.run = {},
+                                 .time_us = rows.plan_us,
+                                 .low_us = {},
+                                 .high_us = {},
+                                 .pairs = {},
+                                 .cache_mode = std::string(measure::name(options.cache)),
+                                 .plan_row = rows.plan,
+                                 .segment_rows = rows.segments};
+}
+
 /// The search's time, unless this version generates other kernels than were timed.
-std::optional<exporting::MeasuredPlan> measured(const Choice& choice,
-                                                const std::vector<codegen::KernelSource>& kernels) {
-  if (!choice.best) return std::nullopt;
+std::optional<exporting::MeasuredPlan> measured_by_search(const Choice& choice,
+                                                          const std::vector<codegen::KernelSource>& kernels) {
   if (sources_hash(kernels) != choice.best->sources_hash) {
     base::note(
         "note: this version generates other kernels than the search timed, so its times are left out; search "
@@ -113,7 +134,8 @@ exporting::BundleInput describe_bundle(const ExportArguments& arguments, const m
                      backend::cpu::compile_flags(compiler, input.isa)};
   input.environment = session.environment().fields;
   input.fingerprint = session.environment().fingerprint;
-  input.measured = measured(choice, input.kernels);
+  input.measured = choice.best ? measured_by_search(choice, input.kernels)
+                               : measured_before(arguments, session, choice.mask, input.kernels);
   return input;
 }
 

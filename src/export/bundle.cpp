@@ -87,11 +87,14 @@ std::string requirements(lower::Isa isa) {
 }
 
 std::string measured_text(const BundleInput& input) {
-  if (!input.measured) return "not measured: no finished search chose this plan";
+  if (!input.measured || !input.measured->time_us)
+    return "not measured: no search timed this plan whole with these kernels";
   const MeasuredPlan& plan = *input.measured;
-  return fmt::format("{:.4g} us (95 % {:.4g} to {:.4g}) on {} thread{} of {}, cache mode {}", plan.time_us,
-                     plan.low_us, plan.high_us, input.threads, input.threads == 1 ? "" : "s",
-                     input.environment.at("device"), plan.cache_mode);
+  const std::string interval =
+      plan.low_us && plan.high_us ? fmt::format(" (95 % {:.4g} to {:.4g})", *plan.low_us, *plan.high_us) : "";
+  return fmt::format("{:.4g} us{} on {} thread{} of {}, cache mode {}", *plan.time_us, interval,
+                     input.threads, input.threads == 1 ? "" : "s", input.environment.at("device"),
+                     plan.cache_mode);
 }
 
 /// Lines of a CMake list.

@@ -28,12 +28,13 @@ struct Toolchain {
   std::vector<std::string> kernel_flags;  // instruction set included
 };
 
-/// What a search measured of the plan.
+/// What a database knows of the plan's times. Not there: not known; only a search that chose the plan has
+/// timed it in pairs.
 struct MeasuredPlan {
-  std::int64_t run = 0;            // row id in the database
-  double time_us = 0;              // median, whole plan
-  double low_us = 0, high_us = 0;  // 95 % interval
-  int pairs = 0;                   // alternating pairs with the search's baseline; 0: it is the baseline
+  std::optional<std::int64_t> run;        // of the search that chose it: row id in the database
+  std::optional<double> time_us;          // median, whole plan
+  std::optional<double> low_us, high_us;  // 95 % interval
+  std::optional<int> pairs;  // alternating pairs with the search's baseline; 0: it is the baseline
   std::string cache_mode;
   // Row ids too: of the plan, and of each kernel timed alone, in order; nullopt: not there.
   std::optional<std::int64_t> plan_row;
@@ -46,7 +47,8 @@ struct BundleInput {
   block::Problem problem;
   plan::FusionMask mask;                       // as typed, or the search's
   std::vector<codegen::KernelSource> kernels;  // in order, one per segment
-  std::vector<std::string> schedule_origins;   // of each kernel: "default", "recorded", "file", "search"
+  std::vector<std::string>
+      schedule_origins;  // of each kernel: "default", "recorded", "file", "given", "search"
   lower::Isa isa = lower::Isa::generic;
   int threads = 1;  // what was checked and measured
   Toolchain toolchain;

@@ -59,14 +59,15 @@ Json environment_json(const BundleInput& input) {
 Json measured_json(const BundleInput& input) {
   if (!input.measured) return nullptr;
   const MeasuredPlan& plan = *input.measured;
-  const auto row_json = [](const std::optional<std::int64_t>& row) { return row ? Json(*row) : Json(); };
+  const auto known = [](const auto& value) { return value ? Json(*value) : Json(); };
   Json segments = Json::array();
-  for (const std::optional<std::int64_t>& row : plan.segment_rows) segments.push_back(row_json(row));
-  return {{"search_run", plan.run},
-          {"plan_measurement", row_json(plan.plan_row)},
+  for (const std::optional<std::int64_t>& row : plan.segment_rows) segments.push_back(known(row));
+  return {{"search_run", known(plan.run)},
+          {"plan_measurement", known(plan.plan_row)},
           {"segment_measurements", segments},
-          {"time_us", {{"median", plan.time_us}, {"low", plan.low_us}, {"high", plan.high_us}}},
-          {"pairs", plan.pairs},
+          {"time_us",
+           {{"median", known(plan.time_us)}, {"low", known(plan.low_us)}, {"high", known(plan.high_us)}}},
+          {"pairs", known(plan.pairs)},
           {"cache_mode", plan.cache_mode}};
 }
 

@@ -355,6 +355,18 @@ TEST_F(Bundle, BestIsTheNewestFinishedSearchsPlan) {
   EXPECT_EQ(json["kernels"][0]["schedule_from"], "search");
   EXPECT_FALSE(fs::exists(at("best.tar.gz")));
 
+  // The same kernels, asked for by their mask: the rows that measured them, under whatever settings.
+  const Outcome by_mask = run("\"$FUSETUNE\" export " + plan_ + kBlock + kMask +
+                              " --no-archive --db best.db --name enc --out mask");
+  ASSERT_EQ(by_mask.exit_code, 0) << by_mask.out << by_mask.err;
+  const nlohmann::json named = manifest("mask");
+  EXPECT_EQ(named["kernels"][1]["schedule_from"], "recorded");
+  EXPECT_EQ(named["measured"]["segment_measurements"], nlohmann::json::parse("[null, 1, 2]"));
+  EXPECT_EQ(named["measured"]["plan_measurement"], 2);
+  EXPECT_EQ(named["measured"]["time_us"]["median"], 120);
+  EXPECT_TRUE(named["measured"]["time_us"]["low"].is_null());
+  EXPECT_TRUE(named["measured"]["search_run"].is_null());
+
   const Outcome elsewhere = run("\"$FUSETUNE\" export best" + kBlock + kMask +
                                 " --isa generic --no-archive --db best.db --out generic");
   EXPECT_EQ(elsewhere.exit_code, 2);
