@@ -5,6 +5,7 @@
 #include <array>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
@@ -112,6 +113,29 @@ void check_strategy(const std::string& name) {
                                      fmt::join(names, ", ")));
 }
 
+/// What a run's row says of how it was made: program, command, and what decides what was measured how. JSON.
+std::string provenance(const SearchArguments& arguments, const Options& options,
+                       const measure::SessionOptions& session, const SearchSettings& settings) {
+  const auto given = [](const auto& limit) { return limit ? nlohmann::json(*limit) : nlohmann::json(); };
+  const nlohmann::ordered_json json = {{"fusetune", FUSETUNE_VERSION},
+                                       {"command", options.whole_command()},
+                                       {"strategy", arguments.strategy},
+                                       {"pairs", arguments.pairs},
+                                       {"finalists", arguments.finalists},
+                                       {"fresh", arguments.fresh},
+                                       {"samples", session.samples},
+                                       {"min_time_s", session.min_sample_seconds},
+                                       {"trials", given(settings.stop.trials)},
+                                       {"time_limit_s", given(settings.stop.seconds)},
+                                       {"early_stop", given(settings.stop.early_stop)},
+                                       // As in the rows that it measures:
+                                       {"data", settings.data},
+                                       {"cache_mode", settings.cache_mode},
+                                       {"protocol", measure::kProtocolVersion},
+                                       {"settings", settings.timing}};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // paths may be no UTF-8
+}
+
 /// A search from its open database to its last word.
 class Search {
  public:
@@ -143,10 +167,6 @@ class Search {
           "note: {} candidate{} of a search that was killed count{} as crashed, and will be tried once more",
           dead, dead == 1 ? "" : "s", dead == 1 ? "s" : ""));
     }
-    report_.run = store_.begin_run(
-        report_.problem_key, {report_.fingerprint, session.environment().fields},
-        fmt::format("{{\"strategy\": \"{}\", \"pairs\": {}, \"finalists\": {}, \"fresh\": {}}}",
-                    arguments.strategy, arguments.pairs, arguments.finalists, arguments.fresh));
     settings_ = {
         .stop = arguments.stop(options),
         .fresh = arguments.fresh,
@@ -159,6 +179,8 @@ class Search {
         .limits = {session_options.compile_timeout, session_options.run_timeout},
         .data = data_identity(session_options),
         .repeat_options = problem_and_device};
+    report_.run = store_.begin_run(report_.problem_key, {report_.fingerprint, session.environment().fields},
+                                   provenance(arguments, options, session_options, settings_));
     session.time_beside([this] {
       const auto known = store_.reference_time(report_.problem_key, report_.fingerprint, settings_.cache_mode,
                                                settings_.timing);

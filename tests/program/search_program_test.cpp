@@ -269,6 +269,35 @@ TEST_F(SearchProgram, FaultyCandidatesCostThemselvesOnly) {
   }
 }
 
+TEST_F(SearchProgram, ItsRowSaysHowItWasMade) {
+  const std::string name = "o'p\"t.db";
+  search(" --trials 1 --time-limit 2m --db \"o'p\\\"t.db\"");
+  const auto options_of = [&](const std::string& database) {
+    const cli_test::Outcome rows = cli_test::fusetune(
+        {"db", "export", "--table", "runs", "--json", "--db", database}, directory_->path());
+    return nlohmann::json::parse(json(rows).at(0)["options"].get<std::string>());
+  };
+  const nlohmann::json options = options_of(name);
+  EXPECT_EQ(cli_test::fusetune({"--version"}).out,
+            "fusetune " + options["fusetune"].get<std::string>() + "\n");
+  EXPECT_EQ(options["command"],
+            "fusetune search" + kProblem + kTiming + " --trials 1 --time-limit 2m --db 'o'\\''p\"t.db'");
+  EXPECT_EQ(options["strategy"], "exhaustive");
+  EXPECT_EQ(options["samples"], 5);
+  EXPECT_DOUBLE_EQ(options["min_time_s"].get<double>(), 2e-5);
+  EXPECT_EQ(options["trials"], 1);
+  EXPECT_EQ(options["time_limit_s"], 120);
+  EXPECT_TRUE(options["early_stop"].is_null());
+  EXPECT_THAT(options["settings"].get<std::string>(),
+              testing::StartsWith("samples=5 min_time=2e-05 reference="));
+  ASSERT_EQ(
+      cli_test::fusetune({"db", "export", "--db", name, "--jsonl=made.jsonl"}, directory_->path()).exit_code,
+      0);
+  ASSERT_EQ(
+      cli_test::fusetune({"db", "import", "made.jsonl", "--db", "made.db"}, directory_->path()).exit_code, 0);
+  EXPECT_EQ(options_of("made.db"), options);
+}
+
 // The row of a plan that failed holds a command that fails in the same way, with the same schedules, wherever
 // it runs: LayerNorm is in no GEMM that is tuned alone, so that every whole plan is wrong.
 TEST_F(SearchProgram, AFailedPlansCommandRepeatsIt) {
