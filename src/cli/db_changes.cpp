@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "block/problem.h"
 #include "cli/command.h"
 #include "cli/db_actions.h"
+#include "cli/recorded_file.h"
 #include "measure/outcome.h"
 #include "model/training_data.h"
 #include "store/json_lines.h"
@@ -96,7 +96,7 @@ store::Contents read_notes(const DbArguments& arguments, const std::string& text
 }
 
 store::Contents read_contents(const DbArguments& arguments, const std::string& file, int& duplicates) {
-  const std::string text = base::read_file(file);
+  const std::string text = read_unpacked(file);
   if (has_notes(text)) return read_notes(arguments, text, file, duplicates);
   for (const std::string* given : {&arguments.rows.problem, &arguments.rows.environment})
     if (!given->empty())

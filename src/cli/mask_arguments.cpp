@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "model/json_rows.h"
 
 namespace fusetune::cli {
 namespace {
@@ -12,10 +13,8 @@ namespace {
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 /// One mask per line; blank lines and '#' comments are skipped, a byte order mark and "\r\n" are fine.
-void read_masks(const std::string& file, std::vector<plan::FusionMask>& masks) {
-  std::string content = base::read_file(file);
+void read_lines(const std::string& file, std::string content, std::vector<plan::FusionMask>& masks) {
   if (content.starts_with(kByteOrderMark)) content.erase(0, kByteOrderMark.size());
-  const std::size_t before = masks.size();
   int number = 0;
   for (const std::string& line : base::split(content, '\n')) {
     ++number;
@@ -27,6 +26,16 @@ void read_masks(const std::string& file, std::vector<plan::FusionMask>& masks) {
       throw base::UsageError(fmt::format("{}:{}: {}", file, number, error.what()));
     }
   }
+}
+
+void read_masks(const std::string& file, std::vector<plan::FusionMask>& masks) {
+  const std::string content = base::read_file(file);
+  const std::size_t before = masks.size();
+  if (model::is_json(content)) {
+    for (const model::JsonRow& row : model::parse_json_rows(content, file)) masks.push_back(row.mask);
+  } else {
+    read_lines(file, content, masks);
+  }
   if (masks.size() == before) throw base::UsageError(fmt::format("--file {}: no mask in it", file));
 }
 
@@ -34,7 +43,7 @@ void read_masks(const std::string& file, std::vector<plan::FusionMask>& masks) {
 
 void MaskArguments::declare(Options& options, bool with_file) {
   options.positionals("MASK", words_, "fusion masks: decimal, sixteen binary digits, 0b..., or 0x...", false);
-  if (with_file) options.text("--file", file_, "FILE", "more masks, one per line");
+  if (with_file) options.text("--file", file_, "FILE", "more masks, one per line or as JSON");
 }
 
 std::vector<plan::FusionMask> MaskArguments::masks() const {

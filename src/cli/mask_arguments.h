@@ -11,7 +11,7 @@ namespace fusetune::cli {
 
 class MaskArguments {
  public:
-  /// `with_file`: also --file FILE with one mask per line.
+  /// `with_file`: also --file FILE with one mask per line, or JSON (model/json_rows.h).
   void declare(Options& options, bool with_file);
   /// In the order given, operands first. Throws base::UsageError, naming file:line for a bad line.
   std::vector<plan::FusionMask> masks() const;

@@ -15,6 +15,7 @@
 #include "base/number.h"
 #include "cli/comparable_times.h"
 #include "cli/output.h"
+#include "cli/recorded_file.h"
 #include "search/plan_model.h"
 #include "search/plan_replay.h"
 #include "search/replay.h"
@@ -26,12 +27,13 @@ namespace {
 
 /// What the file has of the problem, all of one environment.
 store::Contents read_recorded(const ReplayRequest& request) {
-  const store::TuningStore store(request.file, {.access = store::Access::look});
+  const RecordedFile recorded(request.file);
+  const store::TuningStore store(recorded.database(), {.access = store::Access::look});
   store::Contents contents =
       store.contents({.problem = request.problem.key(), .environment = {}, .cache_mode = request.cache_mode});
   if (!contents.environments.empty())
     choose_environment(contents.environments, "", "--replay " + request.file,
-                       "`db export --environment START` and `db import` make a file of one");
+                       "`db export --environment START` makes a file of one");
   return contents;
 }
 

@@ -10,7 +10,7 @@
 namespace fusetune::cli {
 
 struct ReplayRequest {
-  std::string file;      // a database
+  std::string file;      // a RecordedFile
   std::string strategy;  // over segments or over plans
   block::Problem problem;
   std::string cache_mode;

@@ -82,10 +82,9 @@ struct SearchArguments {
     options.flag("--fresh", fresh, "measure everything again");
     options.flag("--verbose", verbose, "also the best plan's schedules and every failed candidate");
     options.output("--json", json, "the result as JSON");
-    options.text(
-        "--replay", replay, "FILE",
-        "measure nothing: the strategy gets its times from this database, and the answer says what it "
-        "missed");
+    options.text("--replay", replay, "FILE",
+                 "measure nothing: the strategy gets its times from this database (or .jsonl, .jsonl.gz of "
+                 "`db export`), and the answer says what it missed");
     for (const char* later : {"--dry-run", "--device"}) options.later(later);
     session.declare(options);
     problem.declare(options);

@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/comparable_times.h"
 #include "cli/output.h"
+#include "cli/recorded_file.h"
 #include "measure/statistics.h"
 #include "model/training_data.h"
 #include "store/plan_records.h"
@@ -86,7 +87,7 @@ BestTimes fastest(const std::vector<store::PlanRecord>& plans, int& repeated) {
 
 TrainingSource from_database(const std::string& file, const std::string& environment_start,
                              const std::string& problem, const std::string& cache_mode) {
-  store::PlanRecords records = store::read_plan_records(file);
+  store::PlanRecords records = store::read_plan_records(RecordedFile(file).database());
   if (records.environments.empty())
     throw base::UsageError(fmt::format("{} has no plan that was timed whole: run fusetune search", file));
   const store::EnvironmentRecord& environment = choose_environment(
@@ -108,8 +109,11 @@ TrainingSource from_database(const std::string& file, const std::string& environ
 }  // namespace
 
 void TrainingArguments::declare(Options& options) {
-  options.text("--data", data_, "FILE", "lines of sixteen binary digits and a value, smaller is better");
-  options.text("--db", database_, "FILE", "instead: whole plans that searches recorded");
+  options.text("--data", data_, "FILE",
+               "lines of sixteen binary digits and a value, smaller is better, or the same as JSON");
+  options.text(
+      "--db", database_, "FILE",
+      "instead: whole plans that searches recorded; also what `db export` wrote (.jsonl, .jsonl.gz)");
   options.text("--environment", environment_, "START",
                "of --db: start of the fingerprint; default: the only one");
   options.text("--problem", problem_, "WORDS",
@@ -122,7 +126,9 @@ TrainingSource TrainingArguments::read() const {
     throw base::UsageError(
         "what to learn from? Either --data FILE, lines of a mask and a value, or --db FILE, recorded "
         "measurements");
-  return data_.empty() ? from_database(database_, environment_, problem_, cache_) : from_file(data_);
+  const std::string& recorded = data_.empty() ? database_ : data_;
+  return data_.empty() || is_recorded_lines(data_) ? from_database(recorded, environment_, problem_, cache_)
+                                                   : from_file(data_);
 }
 
 int say_too_little(const std::string& what) {

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "model/json_rows.h"
 #include "plan/fusion_plan.h"
 
 namespace fusetune::model {
@@ -93,6 +94,17 @@ class Collector {
   std::map<plan::FusionPlan, std::size_t> row_of_;
 };
 
+TrainingData from_json(std::string_view text, std::string_view source) {
+  Collector collector;
+  for (const JsonRow& row : parse_json_rows(text, source)) {
+    if (!row.value)
+      throw base::UsageError(
+          fmt::format("{}:{}: mask {} has no \"value\" beside it", source, row.line, row.mask.value));
+    collector.add({row.mask, *row.value});
+  }
+  return collector.take();
+}
+
 [[noreturn]] void fail(const std::vector<std::string>& bad) {
   std::string text;
   for (std::size_t i = 0; i < std::min(bad.size(), kNamedLines); ++i) text += (i == 0 ? "" : "\n") + bad[i];
@@ -113,6 +125,7 @@ std::string TrainingData::summary() const {
 }
 
 TrainingData parse_training_data(std::string_view text, std::string_view source) {
+  if (is_json(text)) return from_json(text, source);
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   Collector collector;
   std::vector<std::string> bad;

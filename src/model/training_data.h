@@ -3,7 +3,8 @@
 //     0100010111011101   54.524
 //
 // Any run of spaces and tabs separates the two. A byte order mark, "\r\n", blank lines and '#' comments are
-// fine. The value is a time in whatever unit the file has; smaller is better.
+// fine. The value is a time in whatever unit the file has; smaller is better. The same as JSON (json_rows.h),
+// each mask with its "value", is read too.
 #pragma once
 
 #include <filesystem>
@@ -38,7 +39,8 @@ struct TrainingData {
 
 /// `source` names the text in errors. Two masks that name the same plan are the same plan. Throws
 /// base::UsageError with "source:line: what, why" of the bad lines: a mask that is not sixteen binary digits,
-/// a missing value, a value that is no number in the C locale ("1,5"), a third word.
+/// a missing value, a value that is no number in the C locale ("1,5"), a third word; of JSON the first bad
+/// line.
 TrainingData parse_training_data(std::string_view text, std::string_view source);
 
 /// The file's content, parsed. Throws base::EnvironmentError where it cannot be read, and as

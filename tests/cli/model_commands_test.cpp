@@ -72,6 +72,30 @@ TEST_F(ModelCommands, OneLineAMaskInTheOrderGiven) {
   EXPECT_EQ(std::count(expected.begin(), expected.end(), '\n'), 3);
 }
 
+TEST_F(ModelCommands, JsonIsReadAsLinesAre) {
+  train_as_the_notes_do();
+  const std::string model = base::read_file(path("cost_model.json"));
+  json rows = json::array();
+  for (const model::MeasuredMask& row : model::parse_training_data(training_text(300), "").rows) {
+    if (rows.size() % 2 == 0)
+      rows.push_back({{"mask", row.mask.value}, {"value", row.value}});
+    else
+      rows.push_back({{"bits", row.mask.to_binary()}, {"value", row.value}});
+  }
+  write(kNotesFile, rows.dump(1));  // the same name: a model says what it was made from
+  ASSERT_EQ(run({"train", "--data", kNotesFile}).exit_code, 0);
+  EXPECT_EQ(base::read_file(path("cost_model.json")), model);
+  write("masks.json", "[48996, \"0000000000000000\",\n {\"mask\": 10922}]");
+  EXPECT_EQ(run({"predict", "--file", "masks.json"}).out, run({"predict", "48996", "0", "10922"}).out);
+  write("bad.json", "[48996,\n {\"mask\": 65536}]");
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"predict", "--file", "bad.json"},
+                                                std::vector<std::string>{"train", "--data", "bad.json"}}) {
+    const Outcome bad = run(words);
+    EXPECT_EQ(bad.exit_code, 2);
+    EXPECT_THAT(bad.err, HasSubstr("bad.json:2: \"mask\" is 65536"));
+  }
+}
+
 TEST_F(ModelCommands, RowsOfEveryPlan) {
   train_as_the_notes_do();
   const Outcome csv = run({"predict", "--all", "--csv"});
@@ -310,6 +334,21 @@ TEST_F(ModelCommands, RecordedPlansOfOneProblem) {
   EXPECT_THAT(run({"train", "--db", "fusetune.db", "--environment", "other"}).err,
               HasSubstr("env-a, isa avx2"));
   EXPECT_EQ(run({"train", "--db", "none.db"}).exit_code, 3);
+}
+
+TEST_F(ModelCommands, RecordedLinesStandForTheirDatabase) {
+  fill(path("fusetune.db"));
+  ASSERT_EQ(run({"train", "--db", "fusetune.db", "--out", "db.json"}).exit_code, 0);
+  ASSERT_EQ(run({"db", "export", "--jsonl=rows.jsonl"}).exit_code, 0);
+  ASSERT_EQ(shell("gzip -k rows.jsonl", directory_.path()).exit_code, 0);
+  for (const auto& [option, file] : {std::pair{"--data", "rows.jsonl"}, std::pair{"--db", "rows.jsonl.gz"}}) {
+    const Outcome trained = run({"train", option, file, "--out", "lines.json"});
+    ASSERT_EQ(trained.exit_code, 0) << file << trained.err;
+    EXPECT_THAT(trained.err, HasSubstr(std::string(file) + ": 120 plans of env-a"));
+    EXPECT_EQ(base::read_file(path("lines.json")), base::read_file(path("db.json"))) << file;
+  }
+  write("cut.jsonl.gz", base::read_file(path("rows.jsonl.gz")).substr(0, 200));
+  EXPECT_THAT(run({"train", "--db", "cut.jsonl.gz"}).err, HasSubstr("cut.jsonl.gz: gzip cannot unpack it"));
 }
 
 TEST_F(ModelCommands, StrategiesAreComparedOnRecordedPlans) {

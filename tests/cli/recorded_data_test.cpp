@@ -32,11 +32,9 @@ class RecordedData : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     directory_ = std::make_unique<base::TemporaryDirectory>();
-    std::string script = "set -e\n";
-    for (const std::filesystem::path& file : recorded_files())
-      script += "gunzip -c '" + file.string() + "' > '" + file.stem().string() + "'\n";
-    const Outcome imported =
-        shell(script + "\"$FUSETUNE\" db import --db recorded.db *.jsonl", directory_->path());
+    std::vector<std::string> words = {"db", "import", "--db", "recorded.db"};
+    for (const std::filesystem::path& file : recorded_files()) words.push_back(file.string());
+    const Outcome imported = run(words);
     ASSERT_EQ(imported.exit_code, 0) << imported.err;
   }
   static void TearDownTestSuite() { directory_.reset(); }
@@ -123,6 +121,22 @@ TEST_F(RecordedData, StandInForADevice) {
   EXPECT_LE(mask["trials"], 128);
   EXPECT_LT(mask["regret"], 0.05);
   EXPECT_GT(mask["time_us"], 0);
+}
+
+TEST_F(RecordedData, IsReplayedFromItsFileToo) {
+  const auto replayed = [](const std::string& file) {
+    const Outcome outcome =
+        run({"search",  "--replay", file,          "--strategy", "random", "--trials", "20",
+             "--heads", "4",        "--head-size", "32",         "--ffn",  "512",      "--layers",
+             "2",       "--batch",  "1",           "--seq",      "64",     "--json"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    json result = json::parse(outcome.out);
+    result.erase("replayed");
+    return result;
+  };
+  const json packed = replayed(FUSETUNE_SOURCE_DIR "/data/recorded/small-1x64.jsonl.gz");
+  EXPECT_EQ(packed["recorded"], 261);
+  EXPECT_EQ(packed, replayed("recorded.db"));
 }
 
 TEST_F(RecordedData, ReplayNeedsWhatItIsAskedFor) {
