@@ -63,12 +63,12 @@ class Deadline {
   std::optional<Clock::time_point> end_;
 };
 
-// poll() with signals handled; descriptors of -1 are ignored. `pidfd_missing` wakes up regularly, for kernels
-// where the end of a child is no event.
-void wait_for_events(pollfd* events, nfds_t count, const Deadline& deadline, bool pidfd_missing) {
+// poll() with signals handled; descriptors of -1 are ignored. `look_up` wakes up regularly, for what is no
+// event: the end of a child on kernels without pidfd_open, a requested stop.
+void wait_for_events(pollfd* events, nfds_t count, const Deadline& deadline, bool look_up) {
   int timeout = deadline.milliseconds_left();
   constexpr int kSlice = 20;
-  if (pidfd_missing) timeout = timeout < 0 ? kSlice : std::min(timeout, kSlice);
+  if (look_up) timeout = timeout < 0 ? kSlice : std::min(timeout, kSlice);
   if (::poll(events, count, timeout) < 0) {
     if (errno != EINTR) throw EnvironmentError("cannot wait for a child process: " + reason(errno));
     for (nfds_t i = 0; i < count; ++i) events[i].revents = 0;
@@ -409,13 +409,13 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOpt
   Input input(std::move(input_pipe.write), options.input);
   ProcessResult result;
   while (!process.has_ended()) {
-    if (deadline.passed()) {
-      result.timed_out = true;
+    result.timed_out = deadline.passed();
+    if (result.timed_out || options.stop.stop_requested()) {
       process.end();
       break;
     }
     pollfd events[] = {{output.fd(), POLLIN, 0}, {input.fd(), POLLOUT, 0}, {process.pidfd(), POLLIN, 0}};
-    wait_for_events(events, 3, deadline, process.pidfd() < 0);
+    wait_for_events(events, 3, deadline, process.pidfd() < 0 || options.stop.stop_possible());
     if (events[0].revents != 0) output.take_available();
     if (events[1].revents != 0) input.feed();
   }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,11 +17,12 @@ struct ProcessOptions {
   double timeout_seconds = 0;           // 0: none; then the process group is killed
   std::int64_t memory_limit_bytes = 0;  // address space of each process of the group; 0: none
   std::string input;                    // its standard input, which is empty otherwise
+  std::stop_token stop = {};            // once stop is requested, the process group is killed
 };
 
 struct ProcessResult {
   int exit_code = -1;  // -1 when a signal ended it
-  int signal = 0;      // the signal that ended it; SIGKILL after a timeout
+  int signal = 0;      // the signal that ended it; SIGKILL after a timeout or a requested stop
   bool timed_out = false;
   std::string output;  // stdout and stderr as they came, cut with a note at 16 MiB
   double seconds = 0;  // wall clock

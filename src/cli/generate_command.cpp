@@ -139,15 +139,12 @@ int compile_all(const std::vector<codegen::KernelSource>& kernels, lower::Isa is
   backend::cpu::CompileOptions options;
   options.cache_directory = base::cache_directory();
   options.timeout_seconds = arguments.compile_timeout;
+  options.poll = stop_if_interrupted;
   catch_interrupts();
   measure::DeviceLock lock(measure::kCpuDevice, stop_if_interrupted);
   const measure::DeviceLock::Hold hold = lock.for_compiling();
-  Progress progress("compiling");
-  const auto results = backend::cpu::KernelCompiler(std::move(compiler), isa, options)
-                           .compile(kernels, [&progress](int done, int total) {
-                             stop_if_interrupted();
-                             progress(done, total);
-                           });
+  const auto results =
+      backend::cpu::KernelCompiler(std::move(compiler), isa, options).compile(kernels, Progress("compiling"));
   int failed = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].status == backend::cpu::CompileResult::Status::ok) continue;

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "cli/interrupt.h"
 #include "cli/plan_job.h"
 #include "search/space.h"
 
@@ -25,8 +24,7 @@ AllFusedReference::AllFusedReference(measure::Session& session) : session_(sessi
 
 measure::PlanKernels AllFusedReference::compile() const {
   if (source_.empty()) return {};
-  backend::cpu::CompileResult result =
-      std::move(session_.compile(source_, [](int, int) { stop_if_interrupted(); }).front());
+  backend::cpu::CompileResult result = std::move(session_.compile(source_).front());
   if (result.status == backend::cpu::CompileResult::Status::ok) return {std::move(result.kernel)};
   base::note("the plan that others are to be timed beside does not compile; they are timed by themselves");
   return {};

@@ -186,10 +186,8 @@ std::vector<SegmentSearch::Job> SegmentSearch::compile(std::vector<Job> jobs, Se
   if (jobs.empty()) return jobs;  // all answered by the store
   std::vector<codegen::KernelSource> sources;
   for (const Job& job : jobs) sources.push_back(job.source);
-  std::vector<CompileResult> results = session_.compile(sources, [&](int done, int total) {
-    stop_if_interrupted();
-    show(progress, fmt::format("compiling {}/{}", done, total));
-  });
+  std::vector<CompileResult> results = session_.compile(
+      sources, [&](int done, int total) { show(progress, fmt::format("compiling {}/{}", done, total)); });
   std::vector<Job> compiled;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (results[i].status == CompileResult::Status::ok) {

@@ -87,6 +87,7 @@ backend::cpu::CompileOptions compile_options(const SessionOptions& options) {
   backend::cpu::CompileOptions result;
   result.jobs = options.jobs;
   result.timeout_seconds = options.compile_timeout;
+  result.poll = options.poll;
   if (const auto cache = base::cache_directory(); !cache.empty()) result.cache_directory = cache / "cpu";
   return result;
 }

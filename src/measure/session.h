@@ -42,8 +42,8 @@ struct SessionOptions {
   std::filesystem::path weights;  // --weights FILE, with `layer`; empty: generated data
   int layer = 0;
   std::filesystem::path input;  // --input X.npy; empty: generated
-  /// Called a few times a second while a worker is waited for. What it throws ends the worker and passes
-  /// through.
+  /// Called a few times a second while a worker or compilers are waited for. What it throws ends them and
+  /// passes through.
   std::function<void()> poll;
 };
 

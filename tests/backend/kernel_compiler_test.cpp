@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <set>
 
@@ -233,6 +234,25 @@ TEST(KernelCompiler, ProgressMayEndTheWork) {
                                   if (done > 1) throw Interrupted();
                                 }),
                Interrupted);
+}
+
+/// A user's interrupt must not wait for a compiler that hangs, nor for one of a unit that it was to retry.
+TEST(KernelCompiler, PollEndsCompilersThatHang) {
+  struct Interrupted {};
+  const base::TemporaryDirectory directory, cache;
+  CompileOptions options = cached_in(cache.path());
+  options.jobs = 1;
+  int polls = 0;
+  options.poll = [&] {
+    if (++polls > 2) throw Interrupted();  // the first comes before anything is compiled
+  };
+  KernelCompiler compiler(find_compiler(slow_compiler(directory.path())), kIsa, options);
+  auto kernels = constants(2);
+  kernels[0] = make_kernel("ft_slow", "// SLOW");
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THROW(compiler.compile(kernels), Interrupted);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30)) << "it sleeps for 100";
+  EXPECT_FALSE(fs::exists(cache.path() / "failed")) << "a killed compiler says nothing against its kernel";
 }
 
 // ---- Cache

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <fstream>
 #include <functional>
+#include <stop_token>
 #include <thread>
 
 #include "base/error.h"
@@ -110,6 +111,26 @@ TEST(RunProcess, TimeoutKillsTheWholeGroup) {
   EXPECT_EQ(result.signal, SIGKILL);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
   const pid_t grandchild = read_pid(pid_file);
+  ASSERT_GT(grandchild, 0);
+  EXPECT_TRUE(eventually([&] { return is_dead(grandchild); }));
+}
+
+TEST(RunProcess, AStopKillsTheWholeGroup) {
+  const TemporaryDirectory directory;
+  const auto pid_file = directory.path() / "pid";
+  std::stop_source stop;
+  ProcessOptions options;
+  options.stop = stop.get_token();
+  pid_t grandchild = 0;
+  std::thread stopper([&] {
+    grandchild = read_pid(pid_file);
+    stop.request_stop();
+  });
+  const auto result =
+      run_process({"sh", "-c", "sleep 600 & echo $! > '" + pid_file.string() + "'; wait"}, options);
+  stopper.join();
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_EQ(result.signal, SIGKILL);
   ASSERT_GT(grandchild, 0);
   EXPECT_TRUE(eventually([&] { return is_dead(grandchild); }));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <deque>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <stop_token>
 #include <string_view>
 #include <thread>
 
@@ -29,6 +31,8 @@ using codegen::KernelSource;
 using Status = CompileResult::Status;
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+// How long a hanging compiler may keep options.poll from being called.
+constexpr auto kPoll = std::chrono::milliseconds(250);
 // Bumped when what a key covers, or the cache's form, changes.
 constexpr std::string_view kCacheFormat = "cpu-kernel-1";
 
@@ -90,7 +94,7 @@ struct CompilerState {
 
   std::string key(const KernelSource& kernel) const;
   std::vector<std::string> compile_command(const fs::path& source, const fs::path& object) const;
-  base::ProcessResult link(const fs::path& object, const fs::path& library);
+  base::ProcessResult link(const fs::path& object, const fs::path& library, const std::stop_token& stop);
 
   Compiler compiler;
   CompileOptions options;
@@ -137,10 +141,12 @@ std::vector<std::string> CompilerState::compile_command(const fs::path& source,
 }
 
 /// Links with `ld`, and through the compiler's driver where that does not work (cross prefixes, wrappers).
-base::ProcessResult CompilerState::link(const fs::path& object, const fs::path& library) {
+base::ProcessResult CompilerState::link(const fs::path& object, const fs::path& library,
+                                        const std::stop_token& stop) {
   const base::ProcessOptions limits{.timeout_seconds = options.timeout_seconds,
                                     .memory_limit_bytes = options.memory_limit_bytes,
-                                    .input = {}};
+                                    .input = {},
+                                    .stop = stop};
   if (!linker.empty() && linker_works) {
     std::vector<std::string> argv = {linker,        "-shared", "-Bsymbolic",     "-z",           "now", "-z",
                                      "noexecstack", "-o",      library.string(), object.string()};
@@ -226,7 +232,7 @@ class CompileBatch {
   std::deque<Unit> queue_;
   std::size_t running_ = 0;  // units taken from the queue and not done
   std::size_t done_ = 0;     // kernels with a result, of missing_
-  bool stopping_ = false;
+  std::stop_source stop_;    // of the running compilers
   std::exception_ptr error_;
   std::vector<std::thread> threads_;
 };
@@ -262,7 +268,7 @@ std::vector<CompileResult> CompileBatch::run(const std::function<void(int, int)>
   try {
     for (std::size_t i = 0; i < workers; ++i) threads_.emplace_back([this] { work(); });
     wait_and_report(progress);
-  } catch (...) {  // a thread that cannot be started, or `progress` that wants to stop
+  } catch (...) {  // a thread that cannot be started, or a `progress` or poll that wants to stop
     stop();
     throw;
   }
@@ -280,6 +286,11 @@ void CompileBatch::wait_and_report(const std::function<void(int, int)>& progress
   std::size_t reported = kernels_.size() + 1;
   std::unique_lock lock(mutex_);
   while (true) {
+    if (compiler_.options.poll) {
+      lock.unlock();
+      compiler_.options.poll();
+      lock.lock();
+    }
     const std::size_t done = cached + done_;
     if (progress && done != reported) {
       reported = done;
@@ -289,15 +300,15 @@ void CompileBatch::wait_and_report(const std::function<void(int, int)>& progress
       continue;
     }
     if (done_ == missing_.size() || error_) return;
-    changed_.wait(lock);
+    changed_.wait_for(lock, kPoll);
   }
 }
 
-/// Lets running units end, drops the others, and joins.
+/// Ends running compilers, drops the units that wait for one, and joins.
 void CompileBatch::stop() {
   {
     const std::lock_guard lock(mutex_);
-    stopping_ = true;
+    stop_.request_stop();
     queue_.clear();
   }
   changed_.notify_all();
@@ -340,9 +351,11 @@ void CompileBatch::compile_unit(const Unit& unit) {
   base::ProcessResult process =
       base::run_process(command, {.timeout_seconds = compiler_.options.timeout_seconds,
                                   .memory_limit_bytes = compiler_.options.memory_limit_bytes,
-                                  .input = {}});
+                                  .input = {},
+                                  .stop = stop_.get_token()});
   const double compile_seconds = process.seconds;
-  if (process.exit_code == 0) process = compiler_.link(object, library);
+  if (process.exit_code == 0) process = compiler_.link(object, library, stop_.get_token());
+  if (stop_.stop_requested()) return;  // it may have been killed: nobody asks for its result any more
   if (process.exit_code == 0) {
     succeed(unit, compiler_.cache.store_library(base::read_file(library)), compile_seconds + process.seconds);
   } else if (unit.size() > 1) {
@@ -366,7 +379,7 @@ void CompileBatch::succeed(const Unit& unit, const fs::path& library, double sec
 /// only.
 void CompileBatch::retry_singly(const Unit& unit) {
   const std::lock_guard lock(mutex_);
-  if (error_ || stopping_) return;
+  if (error_ || stop_.stop_requested()) return;
   for (const std::size_t index : unit) queue_.push_back({index});
   changed_.notify_all();
 }

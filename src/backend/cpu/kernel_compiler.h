@@ -53,6 +53,9 @@ struct CompileOptions {
   int kernels_per_unit = 16;              // candidates per translation unit
   std::filesystem::path cache_directory;  // empty: uncached (a temporary directory)
   std::int64_t memory_limit_bytes = 0;  // address space of one compiler process; 0: from the machine's memory
+  /// Called a few times a second while compilers run, from the thread that waits for them. What it throws
+  /// ends them and passes through.
+  std::function<void()> poll = {};
 };
 
 /// How many compilers run at once, and the address space that each may take.
@@ -68,8 +71,9 @@ class KernelCompiler {
   KernelCompiler(Compiler compiler, lower::Isa isa, CompileOptions options);
   ~KernelCompiler();
   /// Compiles all; result i belongs to kernels[i]. A unit that fails is compiled again kernel by kernel, so
-  /// that one bad kernel costs itself only. `progress(done, total)` is called from this thread. Throws
-  /// base::EnvironmentError when the compiler cannot be started or no library can be written anywhere.
+  /// that one bad kernel costs itself only. `progress(done, total)` is called from this thread; what it
+  /// throws ends the compilers and passes through. Throws base::EnvironmentError when the compiler cannot be
+  /// started or no library can be written anywhere.
   std::vector<CompileResult> compile(std::span<const codegen::KernelSource> kernels,
                                      const std::function<void(int, int)>& progress = {});
 
