@@ -35,10 +35,14 @@ search::Contender contender_of(const store::ComparisonRecord& record) {
           record.low, record.high};
 }
 
-search::Decision decide(const std::vector<store::ComparisonRecord>& finalists) {
+search::Decision judge(const std::vector<store::ComparisonRecord>& finalists) {
   std::vector<search::Contender> contenders;
   for (const store::ComparisonRecord& finalist : finalists) contenders.push_back(contender_of(finalist));
-  search::Decision decision = search::decide(contenders);
+  return search::decide(contenders);
+}
+
+search::Decision decide(const std::vector<store::ComparisonRecord>& finalists) {
+  search::Decision decision = judge(finalists);
   // After the last round somebody may still look faster than the baseline: then that one it is.
   if (decision.challenger) {
     decision.winner = *decision.challenger;
@@ -51,6 +55,22 @@ bool is_reference(const plan::FusionPlan& plan) {
   const auto references = search::reference_plans();
   return std::any_of(references.begin(), references.end(),
                      [&](const auto& reference) { return reference.plan == plan; });
+}
+
+/// True where a plan with this result has run whole without harm, timed or not.
+bool has_run(Outcome outcome) {
+  return outcome == Outcome::ok || outcome == Outcome::noisy || outcome == Outcome::skipped;
+}
+
+void take(store::ComparisonRecord& record, const measure::PairedComparison& result,
+          const measure::TimingSummary& time) {
+  record.plan.measurement = failure(result.outcome, result.message);
+  record.plan.measurement.time = time;
+  record.plan.measurement.samples_us = result.samples_us;
+  record.ratio = result.ratio;
+  record.low = result.low;
+  record.high = result.high;
+  record.pairs = result.pairs;
 }
 
 }  // namespace
@@ -90,6 +110,7 @@ std::vector<FinalComparison::Entry> FinalComparison::entries_of(
   for (const search::Finalist& finalist : finalists) {
     Entry entry{make_plan_job(finalist.plan, schedule_of, session_, settings_), finalist.expected_us, {}};
     entry.record.plan = entry.job.record;
+    entry.record.plan.run = run_;
     entry.record.plan.sum_us = finalist.sum_us;
     entries.push_back(std::move(entry));
   }
@@ -130,8 +151,87 @@ void FinalComparison::compile(std::vector<Entry>& entries) {
   }
 }
 
-/// Rounds of comparison until no plan is clearly faster than the baseline. Plans that fail, or fall so far
-/// back that they are not timed again, go to the end.
+/// Runs a plan once, unless the store knows what comes of that, under a claim of its own: should it take this
+/// process or the machine down, the next search knows the culprit. Of plans that are compared, which run by
+/// turns, it could not.
+void FinalComparison::try_out(Entry& entry) {
+  store::PlanRecord& record = entry.record.plan;
+  const std::optional<store::PlanRecord> known = store_.find_plan(record.key());
+  if (known && has_run(known->measurement.outcome)) return;
+  const bool fresh = settings_.fresh && known && known->run != run_;
+  const store::PlanClaim claim =
+      claim_in_turn(store_, record, fresh ? store::ClaimPolicy::fresh : store::ClaimPolicy::retry);
+  if (claim.record) {
+    if (!has_run(claim.record->measurement.outcome)) record.measurement = claim.record->measurement;
+    return;
+  }
+  measure::CheckResult check;
+  try {
+    check = session_.check_plan(entry.job.kernels);
+    // The interrupt may be what made it fail: it says nothing about the plan.
+    if (check.outcome != Outcome::ok) stop_if_interrupted();
+  } catch (...) {
+    store_.release_plan(record.key());
+    throw;
+  }
+  if (check.outcome == Outcome::ok) {
+    store_.release_plan(record.key());  // the comparison will have its time
+    return;
+  }
+  record.measurement = failure(check.outcome, check.message);
+  store_.record_plan(record);
+}
+
+/// Times all against the first, and that beside the reference. False: the first failed, and nobody can be
+/// judged by it.
+bool FinalComparison::time_round(std::vector<Entry>& entries, int pairs, int round) {
+  const measure::Measurement beside = session_.measure_plan(entries[0].job.kernels);
+  std::vector<measure::PlanKernels> plans;
+  for (const Entry& entry : entries) plans.push_back(entry.job.kernels);
+  const std::vector<measure::PairedComparison> results =
+      session_.compare_plans(plans, pairs, shows(fmt::format("finals, round {}", round), "samples"));
+  const bool baseline_failed = results[0].outcome != Outcome::ok;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (baseline_failed && i > 0 && results[i].outcome == Outcome::skipped) continue;  // it can do better
+    take(entries[i].record, results[i], i == 0 ? results[i].time_a : results[i].time_b);
+  }
+  if (!baseline_failed) relate_to_reference(entries, beside);
+  return !baseline_failed;
+}
+
+/// The report gives the times that were seen here, the store keeps plans' times in units of the reference, as
+/// it does all others. `beside`: the baseline timed beside the reference, which says how fast the machine
+/// was. Where the reference did not run the times are the clock's, and of other settings.
+void FinalComparison::relate_to_reference(std::vector<Entry>& entries, const measure::Measurement& beside) {
+  const bool related = beside.outcome == Outcome::ok && beside.reference_us > 0;
+  for (Entry& entry : entries) {
+    if (!is_ok(entry)) continue;
+    entry.record.plan.settings = related ? settings_.timing : settings_.timing_alone;
+    if (!related) continue;
+    measure::Measurement& measurement = entry.record.plan.measurement;
+    measurement.reference_us = beside.reference_us;
+    // By its ratio: plans that were clearly apart were timed for a while only.
+    measurement.slowdown = measurement.time.median_us / (beside.time.median_us * entry.record.ratio);
+  }
+}
+
+/// Puts the challenger first. Who is too far behind it is not timed again.
+void FinalComparison::make_baseline(std::vector<Entry>& entries, std::size_t challenger) {
+  const double reach = entries[challenger].record.ratio * kWithinReach;
+  Entry next = std::move(entries[challenger]);
+  entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(challenger));
+  for (Entry& entry : entries) {
+    if (!is_ok(entry) || entry.record.low <= reach || is_reference(entry.job.plan)) continue;
+    entry.record.plan.measurement =
+        failure(Outcome::skipped, fmt::format("clearly slower than mask {} ({:.3f} times its time)",
+                                              next.record.plan.mask, entry.record.ratio / next.record.ratio));
+  }
+  entries.insert(entries.begin(), std::move(next));
+}
+
+/// Rounds of comparison until no plan is clearly faster than the baseline; each is stored, so that an
+/// interrupt costs the one that it ends. Plans that fail, or fall so far back that they are not timed again,
+/// go to the end.
 std::vector<FinalComparison::Entry> FinalComparison::compare(std::vector<Entry> entries, int pairs) {
   std::vector<Entry> failed;
   const auto drop_failed = [&] {
@@ -140,38 +240,13 @@ std::vector<FinalComparison::Entry> FinalComparison::compare(std::vector<Entry> 
     entries.erase(first_failed, entries.end());
   };
   for (int round = 1; drop_failed(), !entries.empty(); ++round) {
-    std::vector<measure::PlanKernels> plans;
-    for (const Entry& entry : entries) plans.push_back(entry.job.kernels);
-    const std::vector<measure::PairedComparison> results =
-        session_.compare_plans(plans, pairs, shows(fmt::format("finals, round {}", round), "samples"));
-    const bool baseline_failed = results[0].outcome != Outcome::ok;
-    std::vector<search::Contender> contenders;
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      store::ComparisonRecord& record = entries[i].record;
-      // Nobody can be judged by a baseline that failed: only that one is out.
-      if (baseline_failed && i > 0 && results[i].outcome == Outcome::skipped) continue;
-      record.plan.measurement = failure(results[i].outcome, results[i].message);
-      record.plan.measurement.time = i == 0 ? results[i].time_a : results[i].time_b;
-      record.plan.measurement.samples_us = results[i].samples_us;
-      record.ratio = results[i].ratio;
-      record.low = results[i].low;
-      record.high = results[i].high;
-      record.pairs = results[i].pairs;
-      contenders.push_back(contender_of(record));
-    }
-    if (baseline_failed) continue;
-    const std::optional<std::size_t> challenger = search::decide(contenders).challenger;
+    if (!time_round(entries, pairs, round)) continue;
+    std::vector<store::ComparisonRecord> seen = records_of(entries), out = records_of(failed);
+    const std::optional<std::size_t> challenger = judge(seen).challenger;
+    std::move(out.begin(), out.end(), std::back_inserter(seen));
+    store_.record_finalists(run_, seen);
     if (!challenger || round >= kMaximumRounds) break;
-    const double reach = contenders[*challenger].ratio * kWithinReach;
-    Entry next = std::move(entries[*challenger]);
-    entries.erase(entries.begin() + static_cast<std::ptrdiff_t>(*challenger));
-    for (Entry& entry : entries) {
-      if (!is_ok(entry) || entry.record.low <= reach || is_reference(entry.job.plan)) continue;
-      entry.record.plan.measurement = failure(
-          Outcome::skipped, fmt::format("clearly slower than mask {} ({:.3f} times its time)",
-                                        next.record.plan.mask, entry.record.ratio / next.record.ratio));
-    }
-    entries.insert(entries.begin(), std::move(next));
+    make_baseline(entries, *challenger);
   }
   drop_failed();
   std::move(failed.begin(), failed.end(), std::back_inserter(entries));
@@ -179,41 +254,20 @@ std::vector<FinalComparison::Entry> FinalComparison::compare(std::vector<Entry> 
 }
 
 /// Whole against the sum of its segments, beside each other: times taken minutes apart differ by more than
-/// what is asked here.
+/// what is asked here. The answer is complete without this, so that an interrupt only ends it.
 void FinalComparison::compare_with_parts(std::vector<Entry>& entries) {
   const int rounds = times_that_fit(entries, 2, kLeastRounds, kRoundsWithParts);
   const auto show = shows("plans beside their segments", "plans");
   int done = 0;
-  for (Entry& entry : entries) {
-    show(done++, static_cast<int>(entries.size()));
-    if (!is_ok(entry)) continue;
-    const measure::PairedComparison parts = session_.compare_with_parts(entry.job.kernels, rounds);
-    if (parts.outcome == Outcome::ok) entry.record.whole_over_sum = {parts.ratio, parts.low, parts.high};
-  }
-}
-
-/// The answer is complete without this, so that an interrupt only ends it.
-void FinalComparison::look_closer(std::vector<Entry>& entries) {
   try {
-    relate_to_reference(entries);
-    compare_with_parts(entries);
+    for (Entry& entry : entries) {
+      show(done++, static_cast<int>(entries.size()));
+      if (!is_ok(entry)) continue;
+      const measure::PairedComparison parts = session_.compare_with_parts(entry.job.kernels, rounds);
+      if (parts.outcome == Outcome::ok) entry.record.whole_over_sum = {parts.ratio, parts.low, parts.high};
+    }
   } catch (const Interrupted&) {
     base::note("interrupted while plans were timed beside their segments: the rest of that is left out");
-  }
-}
-
-/// How fast the machine was, by timing the baseline beside the reference: the report gives the times that
-/// were seen here, the store keeps plans' times in units of the reference, as it does all others.
-void FinalComparison::relate_to_reference(std::vector<Entry>& entries) {
-  if (entries.empty() || !is_ok(entries[0])) return;
-  const measure::Measurement beside = session_.measure_plan(entries[0].job.kernels);
-  if (beside.outcome != Outcome::ok || !(beside.reference_us > 0)) return;
-  for (Entry& entry : entries) {
-    if (!is_ok(entry)) continue;
-    measure::Measurement& measurement = entry.record.plan.measurement;
-    measurement.reference_us = beside.reference_us;
-    // By its ratio: plans that were clearly apart were timed for a while only.
-    measurement.slowdown = measurement.time.median_us / (beside.time.median_us * entry.record.ratio);
   }
 }
 
@@ -231,9 +285,10 @@ std::optional<FinalResult> FinalComparison::time(const std::vector<search::Final
   }
   if (!result.reused) {
     compile(entries);
+    for (Entry& entry : entries)
+      if (is_ok(entry)) try_out(entry);
     entries = compare(std::move(entries), pairs);
-    store_.record_finalists(run_, records_of(entries));
-    look_closer(entries);
+    compare_with_parts(entries);
     result.finalists = records_of(entries);
     store_.record_finalists(run_, result.finalists);
   }

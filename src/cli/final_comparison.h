@@ -49,9 +49,11 @@ class FinalComparison {
   int pairs_for(const std::vector<Entry>& entries) const;
   std::string hash_of(const std::vector<Entry>& entries, int pairs) const;
   void compile(std::vector<Entry>& entries);
+  void try_out(Entry& entry);
   std::vector<Entry> compare(std::vector<Entry> entries, int pairs);
-  void look_closer(std::vector<Entry>& entries);
-  void relate_to_reference(std::vector<Entry>& entries);
+  bool time_round(std::vector<Entry>& entries, int pairs, int round);
+  void relate_to_reference(std::vector<Entry>& entries, const measure::Measurement& beside);
+  static void make_baseline(std::vector<Entry>& entries, std::size_t challenger);
   void compare_with_parts(std::vector<Entry>& entries);
   std::function<void(int, int)> shows(std::string stage, const char* unit) const;
   static bool is_ok(const Entry& entry);

@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <chrono>
 #include <map>
+#include <thread>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -79,6 +81,18 @@ PlanJob make_plan_job(const plan::FusionPlan& plan, const ScheduleOf& schedule_o
   return job;
 }
 
+store::PlanClaim claim_in_turn(store::TuningStore& store, const store::PlanRecord& record,
+                               store::ClaimPolicy policy) {
+  constexpr auto kPoll = std::chrono::milliseconds(100);
+  store::PlanClaim claim = store.claim_plan(record, policy);
+  while (claim.state == store::ClaimState::held) {
+    stop_if_interrupted();
+    std::this_thread::sleep_for(kPoll);
+    claim = store.claim_plan(record, store::ClaimPolicy::reuse);
+  }
+  return claim;
+}
+
 std::vector<CompileResult> compile_plans(measure::Session& session, std::vector<PlanJob>& jobs,
                                          const std::function<void(int, int)>& progress) {
   std::vector<codegen::KernelSource> sources;
@@ -88,10 +102,7 @@ std::vector<CompileResult> compile_plans(measure::Session& session, std::vector<
       if (index_of.emplace(source.symbol, sources.size()).second) sources.push_back(source);
     }
   }
-  std::vector<CompileResult> compiled = session.compile(sources, [&](int done, int total) {
-    stop_if_interrupted();
-    if (progress) progress(done, total);
-  });
+  std::vector<CompileResult> compiled = session.compile(sources, progress);
   for (PlanJob& job : jobs) {
     job.record.measurement.outcome = Outcome::ok;
     for (const codegen::KernelSource& source : job.sources) {

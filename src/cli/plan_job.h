@@ -12,6 +12,7 @@
 #include "measure/session.h"
 #include "plan/fusion_plan.h"
 #include "store/records.h"
+#include "store/tuning_store.h"
 
 namespace fusetune::cli {
 
@@ -34,6 +35,11 @@ PlanJob make_plan_job(const plan::FusionPlan& plan, const ScheduleOf& schedule_o
 /// Throws Interrupted.
 std::vector<backend::cpu::CompileResult> compile_plans(measure::Session& session, std::vector<PlanJob>& jobs,
                                                        const std::function<void(int, int)>& progress = {});
+
+/// A claim that is never `held`: while another search measures this very plan it is waited for, and its
+/// answer is as good as ours. Throws Interrupted.
+store::PlanClaim claim_in_turn(store::TuningStore& store, const store::PlanRecord& record,
+                               store::ClaimPolicy policy);
 
 /// What a candidate that never ran is stored as.
 measure::Measurement failure(measure::Outcome outcome, const std::string& message);

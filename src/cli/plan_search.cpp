@@ -6,7 +6,6 @@
 #include <iterator>
 #include <limits>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -21,7 +20,6 @@ using measure::Outcome;
 
 /// Plans compiled together before they are measured: while anything is timed, nothing compiles.
 constexpr int kBatch = 32;
-constexpr auto kPoll = std::chrono::milliseconds(100);
 
 bool can_run(const plan::FusionPlan& plan, const VariantSchedules& schedules) {
   const std::vector<plan::SegmentVariant> variants = plan.variants();
@@ -189,14 +187,8 @@ void PlanSearch::finish(Job job, measure::Measurement measurement) {
 void PlanSearch::measure(Job job) {
   const store::PlanRecord& record = job.job.record;
   const bool fresh = (settings_.fresh || job.compared) && !job.tried;
-  store::PlanClaim claim =
-      store_.claim_plan(record, fresh ? store::ClaimPolicy::fresh : store::ClaimPolicy::retry);
-  // Another search is measuring this very plan: its answer is as good as ours.
-  while (claim.state == store::ClaimState::held) {
-    stop_if_interrupted();
-    std::this_thread::sleep_for(kPoll);
-    claim = store_.claim_plan(record, store::ClaimPolicy::reuse);
-  }
+  const store::PlanClaim claim =
+      claim_in_turn(store_, record, fresh ? store::ClaimPolicy::fresh : store::ClaimPolicy::retry);
   if (claim.record) {  // measured meanwhile
     ++counts_.reused;
     tell(*claim.record, job.job.plan);
