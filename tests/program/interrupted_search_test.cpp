@@ -63,7 +63,7 @@ bool plans_are_timed(const InterruptedSearch& search) {
 
 Phase plans_of(const std::string& strategy) {
   return {"plans_of_" + strategy, " --strategy " + strategy, plans_are_timed,
-          " --pairs 20 --trials 4 --strategy " + strategy};
+          " --pairs 20 --trials 12 --strategy " + strategy};
 }
 
 /// Enough for a plan: all segments of one segmentation.
@@ -88,8 +88,8 @@ const Phase kPhases[] = {
     plans_of("mask"),
     plans_of("anneal"),
     plans_of("guided"),
-    {"finals", " --strategy random --trials 3 --pairs 100000",
-     [](const auto& search) { return search.in_the_finals(); }, " --strategy random --trials 3 --pairs 20"},
+    {"finals", " --strategy random --trials 12 --pairs 100000",
+     [](const auto& search) { return search.in_the_finals(); }, " --strategy random --trials 12 --pairs 20"},
 };
 
 class InterruptedPhase : public InterruptedSearch, public testing::WithParamInterface<Phase> {};
@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(Phases, InterruptedPhase, testing::ValuesIn(kPhases),
 
 // Where the plan that looked best is not, there is a second round of comparison; the first is not lost then.
 TEST_F(InterruptedSearch, KeepsTheRoundsOfTheFinals) {
-  expect_good_end(" --strategy random --trials 3 --pairs 20");
+  expect_good_end(" --strategy random --trials 12 --pairs 20");
   // As if the plan of the most kernels took next to nothing; all-fused, which is always compared, is faster.
   execute(
       "UPDATE plan_measurement SET median_us = median_us / 1000, mad_us = mad_us / 1000,"
