@@ -57,7 +57,7 @@ TEST(ProgressLine, TheTimeLimitBoundsTheTimeLeft) {
   StageProgress progress{.unit = "plans", .done = 10, .expected = 110, .seconds = 10, .seconds_left = 15};
   EXPECT_EQ(progress_line(progress), "10/110 plans, 1.0/s, about 15 s left");
   progress.seconds_left = 1000;
-  EXPECT_EQ(progress_line(progress), "10/110 plans, 1.0/s, about 100 s left");
+  EXPECT_EQ(progress_line(progress), "10/110 plans, 1.0/s, about 2 min left");
   progress.seconds_left = -1;  // the last candidate ends after the limit
   EXPECT_EQ(progress_line(progress), "10/110 plans, 1.0/s");
   progress.done = 0;

@@ -90,7 +90,7 @@ TEST(SearchReport, SaysWhyThereIsNoCertificate) {
   result.finalists[0].whole_over_sum = {1.02, 1.01, 1.03};
   result.finalists[0].plan.sum_us = 150;
   for (search::TimedEdge& edge : search.timed_edges) edge.mad_us = 100;
-  expect_reason("too uncertain");
+  expect_reason("the segments' times are too uncertain");
 
   search.timed_edges = unfused_edges();
   EXPECT_THAT(describe_result({}, search, result),
@@ -106,11 +106,12 @@ TEST(SearchReport, SaysHowGoodTheModelIs) {
   EXPECT_THAT(describe_trials(report, search), Not(HasSubstr("model")));
   EXPECT_TRUE(result_of(report, search, unfused_won())["model"].is_null());
   report.model_of = "plans";
-  report.model = model::GroupScore{.rows = 96,
-                                   .spearman = 0.814,
-                                   .noise_ceiling = std::numeric_limits<double>::quiet_NaN(),
-                                   .kept = 0.25,
-                                   .auc = 0.9};
+  model::GroupScore& score = report.model.emplace();
+  score.rows = 96;
+  score.spearman = 0.814;
+  score.noise_ceiling = std::numeric_limits<double>::quiet_NaN();
+  score.kept = 0.25;
+  score.auc = 0.9;
   EXPECT_THAT(
       describe_trials(report, search),
       HasSubstr("model of 96 plans, each fifth predicted from the others: Spearman 0.81, noise ceiling "
