@@ -48,14 +48,6 @@ std::vector<codegen::GpuKernel> kernels_for(Dtype dtype, const Architecture& arc
   return kernels;
 }
 
-/// The other kinds of schedules than the default's, and a kernel that spills.
-std::vector<codegen::GpuKernel> other_kinds_for(Dtype dtype, const Architecture& architecture) {
-  const block::Problem problem = small_case(dtype).problem();
-  auto kernels = kernels_of_other_kinds(problem, target_of(architecture));
-  kernels.push_back(spilling_kernel(problem, target_of(architecture)));
-  return kernels;
-}
-
 class Cubins : public testing::Test {
  protected:
   void SetUp() override {
@@ -91,6 +83,14 @@ class Cubins : public testing::Test {
 };
 
 #ifdef FUSETUNE_EVERY_ARCHITECTURE
+
+/// The other kinds of schedules than the default's, and a kernel that spills.
+std::vector<codegen::GpuKernel> other_kinds_for(Dtype dtype, const Architecture& architecture) {
+  const block::Problem problem = small_case(dtype).problem();
+  auto kernels = kernels_of_other_kinds(problem, target_of(architecture));
+  kernels.push_back(spilling_kernel(problem, target_of(architecture)));
+  return kernels;
+}
 
 TEST_F(Cubins, EveryVariantForEveryArchitecture) {
   for (const Architecture& architecture : architectures())
