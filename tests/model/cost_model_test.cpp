@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <limits>
 
 #include "base/error.h"
@@ -45,6 +48,27 @@ TEST(CostModel, FollowsTimesOfMicrosecondsAsWellAsOfSeconds) {
     for (std::size_t i = 0; i < truth.size(); ++i)
       worst = std::max(worst, std::abs(predicted[i] / truth[i] - 1));
     EXPECT_LT(worst, 0.25) << unit;
+  }
+}
+
+/// Threads of this process that live, those that wait for work included.
+int living_threads() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<int>(std::distance(begin(tasks), end(tasks)));
+}
+
+// By itself XGBoost takes all CPUs of the host, which a container may not have. In processes of their own:
+// threads stay when their work is done.
+TEST(CostModelDeathTest, TrainsAndPredictsOnTheThreadsItIsGiven) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  for (const int threads : {1, 5}) {
+    const auto threads_used = [&] {
+      TrainOptions options;
+      options.threads = threads;
+      fitted(synthetic_set(400), options).predict(some_plans(400));
+      return living_threads();
+    };
+    EXPECT_EXIT(std::exit(threads_used()), testing::ExitedWithCode(threads), "");
   }
 }
 
