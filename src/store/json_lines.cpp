@@ -168,7 +168,10 @@ class Line {
     return json_.at(name);
   }
   base::UsageError bad(const char* name, const std::string& expected) const {
-    return base::UsageError("`" + std::string(name) + "`: expected " + expected + ", not " + line(at(name)));
+    // An array or an object only by that word: printing one recurses as deep as it nests.
+    const Json& value = at(name);
+    const std::string found = value.is_structured() ? "an " + std::string(value.type_name()) : line(value);
+    return base::UsageError("`" + std::string(name) + "`: expected " + expected + ", not " + found);
   }
 
  private:
@@ -443,11 +446,11 @@ std::string to_json_lines(const Contents& contents) {
     put_trial(json, plan, numbers);
     text += line(json);
   }
-  for (const auto& [run, finalists] : contents.finalists) {
-    const auto number = numbers.find(run);
-    if (number == numbers.end()) continue;
-    for (const ComparisonRecord& comparison : finalists)
-      text += line(comparison_json(comparison, number->second));
+  for (const RunRecord& run : contents.runs) {
+    const auto finalists = contents.finalists.find(run.id);
+    if (finalists == contents.finalists.end()) continue;
+    for (const ComparisonRecord& comparison : finalists->second)
+      text += line(comparison_json(comparison, numbers[run.id]));
   }
   return text;
 }

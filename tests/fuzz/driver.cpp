@@ -1,6 +1,6 @@
 // Runs a fuzz target without a fuzzing engine: its seeds, then changes of them, for a while.
 //
-//     fuzz_npy                       FUSETUNE_FUZZ_SECONDS (0.5) of inputs from FUSETUNE_FUZZ_SEED (1)
+//     fuzz_npy                       FUSETUNE_FUZZ_SECONDS (2) of inputs from FUSETUNE_FUZZ_SEED (1)
 //     fuzz_npy FILE...               these inputs only: repeats a failure
 //     fuzz_npy --write-seeds DIR     the seeds as files, for an engine to start from
 //
@@ -95,7 +95,7 @@ std::string why_ended(const Shared& shared, Body body) {
 
 double seconds_from_environment() {
   const char* text = std::getenv("FUSETUNE_FUZZ_SECONDS");
-  return base::parse_seconds(text == nullptr ? "0.5" : text).value_or(0.5);
+  return base::parse_seconds(text == nullptr ? "" : text).value_or(2);
 }
 
 std::uint64_t seed_from_environment() {

@@ -155,6 +155,17 @@ TEST_F(ContentsTest, BadLinesAreNamed) {
   }
 }
 
+// Far deeper than a stack could follow.
+TEST_F(ContentsTest, DeepNestingIsRefusedByItsLine) {
+  const std::string deep = std::string(1'000'000, '[') + std::string(1'000'000, ']');
+  try {
+    parsed("{\"kind\": " + deep + "}\n");
+    ADD_FAILURE() << "it was accepted";
+  } catch (const base::UsageError& error) {
+    EXPECT_STREQ(error.what(), "rows.jsonl:1: `kind`: expected a text, not an array");
+  }
+}
+
 TEST_F(ContentsTest, ATruncatedFileIsRefused) {
   const std::string good = exported(filled());
   EXPECT_THROW(parsed(good.substr(0, good.size() - 20)), base::UsageError);
