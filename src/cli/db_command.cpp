@@ -22,7 +22,7 @@ int show_stats(const std::string& file, const RowsOutput& output) {
   table.add({"environments", stats.environments});
   table.add({"search runs", stats.runs});
   for (const auto& [outcome, count] : stats.segments_by_outcome) table.add({"segments " + outcome, count});
-  table.add({"plans", stats.plans});
+  for (const auto& [outcome, count] : stats.plans_by_outcome) table.add({"plans " + outcome, count});
   table.add({"comparisons of finalists", stats.comparisons});
   table.add({"bytes", stats.bytes});
   table.add({"schema version", std::int64_t{stats.schema_version}});

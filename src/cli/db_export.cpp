@@ -1,6 +1,6 @@
 // db export: recorded measurements as rows, as JSON lines that db import reads, or in the research notes'
 // format.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <map>
 #include <set>
@@ -95,6 +95,7 @@ report::Table plan_rows(const store::Contents& contents) {
                  {"mask", "mask"},
                  {"bits", "bits"},
                  {"plan", "plan"},
+                 {"schedules", "schedules"},
                  {"sources_hash", "sources hash"},
                  {"data", "data"},
                  {"cache_mode", "cache mode"},
@@ -106,8 +107,9 @@ report::Table plan_rows(const store::Contents& contents) {
     const plan::FusionMask mask{record.mask};
     add(table,
         {record.problem, record.environment, std::int64_t{record.mask}, mask.to_binary(),
-         plan::FusionPlan::from_mask(mask).to_string(), record.sources_hash, record.data, record.cache_mode,
-         std::int64_t{record.protocol}, record.settings, std::string(store::name(record.sampled))},
+         plan::FusionPlan::from_mask(mask).to_string(), fmt::format("{}", fmt::join(record.schedules, " | ")),
+         record.sources_hash, record.data, record.cache_mode, std::int64_t{record.protocol}, record.settings,
+         std::string(store::name(record.sampled))},
         record.measurement,
         with_reference(
             {number_if(record.sum_us > 0, record.sum_us), std::int64_t{record.attempts}, record.created},

@@ -306,14 +306,17 @@ StoreStats TuningStore::stats() const {
     stats.problems = count("problem");
     stats.environments = count("environment");
     stats.runs = count("search_run");
-    stats.plans = count("plan_measurement");
     stats.comparisons = count("comparison");
     stats.schema_version = database.execAndGet("PRAGMA user_version").getInt();
-    SQLite::Statement outcomes(database,
-                               "SELECT outcome, count(*) FROM segment_measurement GROUP BY outcome");
-    while (outcomes.executeStep()) {
-      stats.segments_by_outcome[outcomes.getColumn(0).getString()] = outcomes.getColumn(1).getInt64();
-    }
+    const auto by_outcome = [&](const char* table) {
+      std::map<std::string, std::int64_t> counts;
+      SQLite::Statement rows(database,
+                             std::string("SELECT outcome, count(*) FROM ") + table + " GROUP BY outcome");
+      while (rows.executeStep()) counts[rows.getColumn(0).getString()] = rows.getColumn(1).getInt64();
+      return counts;
+    };
+    stats.segments_by_outcome = by_outcome("segment_measurement");
+    stats.plans_by_outcome = by_outcome("plan_measurement");
   });
   std::error_code ignored;
   stats.bytes = static_cast<std::int64_t>(std::filesystem::file_size(path(), ignored));

@@ -67,8 +67,8 @@ using PlanClaim = BasicClaim<PlanRecord>;
 std::string_view sqlite_version();
 
 struct StoreStats {
-  std::int64_t problems = 0, environments = 0, runs = 0, plans = 0, comparisons = 0, bytes = 0;
-  std::map<std::string, std::int64_t> segments_by_outcome;
+  std::int64_t problems = 0, environments = 0, runs = 0, comparisons = 0, bytes = 0;
+  std::map<std::string, std::int64_t> segments_by_outcome, plans_by_outcome;
   std::string journal_mode;
   int schema_version = 0;
 };

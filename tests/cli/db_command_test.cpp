@@ -23,7 +23,7 @@ store::PlanRecord plan(std::uint16_t mask, double us) {
   record.mask = mask;
   record.sources_hash = "s" + std::to_string(mask);
   record.cache_mode = "model";
-  record.schedules = {"tile=6x16"};
+  record.schedules = {"tile=6x16", "tile=4x8"};
   record.sampled = store::Sampled::uniform;
   record.measurement.outcome = measure::Outcome::ok;
   record.measurement.time = {us, 0.5, us, 1};
@@ -79,8 +79,8 @@ TEST_F(DbCommand, ExportImportExportGivesTheSameBytes) {
 TEST_F(DbCommand, ExportOfOneTable) {
   fill("fusetune.db");
   const Outcome csv = db({"export", "--csv", "--table", "plans"});
-  EXPECT_THAT(csv.out, StartsWith("problem,environment,mask,bits,plan,"));
-  EXPECT_THAT(csv.out, HasSubstr("p 1,aa11,0,0000000000000000,"));
+  EXPECT_THAT(csv.out, StartsWith("problem,environment,mask,bits,plan,schedules,"));
+  EXPECT_THAT(csv.out, HasSubstr("p 1,aa11,0,0000000000000000,[0-14],tile=6x16 | tile=4x8,s0,"));
   EXPECT_THAT(csv.out, HasSubstr(",1234.5,"));
   const nlohmann::json rows =
       nlohmann::json::parse(db({"export", "--json", "--table", "segments"}).out, nullptr, false);
@@ -91,6 +91,17 @@ TEST_F(DbCommand, ExportOfOneTable) {
   EXPECT_THAT(db({"export", "--csv", "--table", "comparisons"}).out, StartsWith("run,position,mask,"));
   const Outcome lines = db({"export", "--table", "plans"});
   EXPECT_EQ(std::count(lines.out.begin(), lines.out.end(), '\n'), 4);  // header, environment, two plans
+}
+
+TEST_F(DbCommand, StatsCountSegmentsAndPlansByOutcome) {
+  fill("fusetune.db");
+  store::PlanRecord crashed = plan(2, 1);
+  crashed.measurement = {};
+  crashed.measurement.outcome = measure::Outcome::crashed;
+  store::TuningStore(at("fusetune.db")).record_plan(crashed);
+  const Outcome stats = db({"stats", "--csv"});
+  EXPECT_EQ(stats.exit_code, 0) << stats.err;
+  EXPECT_THAT(stats.out, HasSubstr("\nsegments crashed,1\nplans crashed,1\nplans ok,2\ncomparisons"));
 }
 
 TEST_F(DbCommand, NotesFormatIsBitsAndMilliseconds) {
