@@ -24,9 +24,9 @@
 //            +-------------+
 //
 // Reads qkv; writes merged.
-FT_KERNEL_ID(0xe84aca7df6e1f4d3ull);
+FT_KERNEL_ID(0x7c47ff8db66e2c5aull);
 
-FT_KERNEL(ft_segment_1_6_attention_f16_e84aca7df6e1, 128) {
+FT_KERNEL(ft_segment_1_6_attention_f16_7c47ff8db66e, 128) {
   using namespace ft;
   [[maybe_unused]] constexpr int S = 128, H = 12, W = 64, D = 768, F = 3072, kThreads = 128;
   [[maybe_unused]] constexpr float eps = 1e-05f;

@@ -23,9 +23,9 @@
 //            +-------------+
 //
 // Reads q, k, v; writes merged.
-FT_KERNEL_ID(0x98bdecfccbfb991aull);
+FT_KERNEL_ID(0x365643b5fb47b60aull);
 
-FT_KERNEL(ft_segment_2_6_f16_98bdecfccbfb, 128) {
+FT_KERNEL(ft_segment_2_6_f16_365643b5fb47, 128) {
   using namespace ft;
   [[maybe_unused]] constexpr int S = 4096, H = 12, W = 64, D = 768, F = 3072, kThreads = 128;
   [[maybe_unused]] constexpr float eps = 1e-05f;

@@ -23,9 +23,9 @@
 //            +-------------+
 //
 // Reads q, k, v; writes merged.
-FT_KERNEL_ID(0x68102e99844ad11bull);
+FT_KERNEL_ID(0x926e546090fd018full);
 
-FT_KERNEL(ft_segment_2_6_f16_68102e99844a, 128) {
+FT_KERNEL(ft_segment_2_6_f16_926e546090fd, 128) {
   using namespace ft;
   [[maybe_unused]] constexpr int S = 128, H = 12, W = 64, D = 768, F = 3072, kThreads = 128;
   [[maybe_unused]] constexpr float eps = 1e-05f;

@@ -19,9 +19,9 @@
 //            +----------+
 //
 // Reads qkv; writes q, k, v.
-FT_KERNEL_ID(0x271467949965ec52ull);
+FT_KERNEL_ID(0xb148940649ab3db8ull);
 
-FT_KERNEL(ft_segment_1_1_f16_271467949965, 128) {
+FT_KERNEL(ft_segment_1_1_f16_b148940649ab, 128) {
   using namespace ft;
   [[maybe_unused]] constexpr int S = 128, H = 12, W = 64, D = 768, F = 3072, kThreads = 128;
   [[maybe_unused]] constexpr float eps = 1e-05f;

@@ -19,9 +19,9 @@
 //            +----------------+
 //
 // Reads ffn_up; writes ffn_act.
-FT_KERNEL_ID(0x2cc4afad8bfdd870ull);
+FT_KERNEL_ID(0xdfc6735b4e9c392cull);
 
-FT_KERNEL(ft_segment_11_11_f16_2cc4afad8bfd, 128) {
+FT_KERNEL(ft_segment_11_11_f16_dfc6735b4e9c, 128) {
   using namespace ft;
   [[maybe_unused]] constexpr int S = 128, H = 12, W = 64, D = 768, F = 3072, kThreads = 128;
   [[maybe_unused]] constexpr float eps = 1e-05f;

@@ -20,9 +20,9 @@
 //            +----------+
 //
 // Reads hidden; writes q, k, v.
-FT_KERNEL_ID(0xceeb9f7f4579e047ull);
+FT_KERNEL_ID(0x1f047070159f985cull);
 
-FT_KERNEL(ft_segment_0_1_f16_ceeb9f7f4579, 128) {
+FT_KERNEL(ft_segment_0_1_f16_1f047070159f, 128) {
   using namespace ft;
   [[maybe_unused]] constexpr int S = 128, H = 12, W = 64, D = 768, F = 3072, kThreads = 128;
   [[maybe_unused]] constexpr float eps = 1e-05f;

@@ -20,9 +20,9 @@
 //            +----------+
 //
 // Reads hidden; writes q, k, v.
-FT_KERNEL_ID(0x4559ed60bb2ad009ull);
+FT_KERNEL_ID(0x1cd2db58f3b807aeull);
 
-FT_KERNEL(ft_segment_0_1_f32_4559ed60bb2a, 128) {
+FT_KERNEL(ft_segment_0_1_f32_1cd2db58f3b8, 128) {
   using namespace ft;
   [[maybe_unused]] constexpr int S = 128, H = 12, W = 64, D = 768, F = 3072, kThreads = 128;
   [[maybe_unused]] constexpr float eps = 1e-05f;

@@ -20,9 +20,9 @@
 //            +--------------------+
 //
 // Reads norm1, ffn_act; writes ffn_sum.
-FT_KERNEL_ID(0xf71a96eb545fd0f8ull);
+FT_KERNEL_ID(0x040f237f29dfb6adull);
 
-FT_KERNEL(ft_segment_12_13_f16_f71a96eb545f, 128) {
+FT_KERNEL(ft_segment_12_13_f16_040f237f29df, 128) {
   using namespace ft;
   [[maybe_unused]] constexpr int S = 128, H = 12, W = 64, D = 768, F = 3072, kThreads = 128;
   [[maybe_unused]] constexpr float eps = 1e-05f;

@@ -20,9 +20,9 @@
 //            +-------------------+
 //
 // Reads hidden, attn_proj; writes norm1.
-FT_KERNEL_ID(0x483b3f17ff5db1e1ull);
+FT_KERNEL_ID(0x7630bdc5057b86e0ull);
 
-FT_KERNEL(ft_segment_8_9_f16_483b3f17ff5d, 128) {
+FT_KERNEL(ft_segment_8_9_f16_7630bdc5057b, 128) {
   using namespace ft;
   [[maybe_unused]] constexpr int S = 128, H = 12, W = 64, D = 768, F = 3072, kThreads = 128;
   [[maybe_unused]] constexpr float eps = 1e-05f;

@@ -19,9 +19,9 @@
 //            +-------------+
 //
 // Reads context; writes merged.
-FT_KERNEL_ID(0xa6965989990e8a03ull);
+FT_KERNEL_ID(0x3976fd2c87d0d9f4ull);
 
-FT_KERNEL(ft_segment_6_6_f16_a6965989990e, 128) {
+FT_KERNEL(ft_segment_6_6_f16_3976fd2c87d0, 128) {
   using namespace ft;
   [[maybe_unused]] constexpr int S = 128, H = 12, W = 64, D = 768, F = 3072, kThreads = 128;
   [[maybe_unused]] constexpr float eps = 1e-05f;

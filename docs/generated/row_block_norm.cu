@@ -21,9 +21,9 @@
 //            +-------------------+
 //
 // Reads hidden, merged; writes norm1.
-FT_KERNEL_ID(0x0e4a4522b1c06f29ull);
+FT_KERNEL_ID(0xa5cfc47a86ac5668ull);
 
-FT_KERNEL(ft_segment_7_9_f16_0e4a4522b1c0, 128) {
+FT_KERNEL(ft_segment_7_9_f16_a5cfc47a86ac, 128) {
   using namespace ft;
   [[maybe_unused]] constexpr int S = 128, H = 12, W = 64, D = 768, F = 3072, kThreads = 128;
   [[maybe_unused]] constexpr float eps = 1e-05f;

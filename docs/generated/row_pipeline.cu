@@ -26,9 +26,9 @@
 //            +--------------------+
 //
 // Reads hidden, merged; writes output.
-FT_KERNEL_ID(0xb9f89a7ece03c0c9ull);
+FT_KERNEL_ID(0xdd95b54ecff9dfcfull);
 
-FT_KERNEL(ft_segment_7_14_f16_b9f89a7ece03, 128) {
+FT_KERNEL(ft_segment_7_14_f16_dd95b54ecff9, 128) {
   using namespace ft;
   [[maybe_unused]] constexpr int S = 128, H = 12, W = 64, D = 768, F = 3072, kThreads = 128;
   [[maybe_unused]] constexpr float eps = 1e-05f;

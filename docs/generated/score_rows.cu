@@ -20,9 +20,9 @@
 //            +---------+
 //
 // Reads scores; writes probs.
-FT_KERNEL_ID(0xcc2cb0c24ca017dfull);
+FT_KERNEL_ID(0x3adaa377de9497e1ull);
 
-FT_KERNEL(ft_segment_3_4_f16_cc2cb0c24ca0, 128) {
+FT_KERNEL(ft_segment_3_4_f16_3adaa377de94, 128) {
   using namespace ft;
   [[maybe_unused]] constexpr int S = 128, H = 12, W = 64, D = 768, F = 3072, kThreads = 128;
   [[maybe_unused]] constexpr float eps = 1e-05f;

@@ -45,9 +45,9 @@
 //            +--------------------+
 //
 // Reads hidden; writes output.
-FT_KERNEL_ID(0xfeaac129c1c063d6ull);
+FT_KERNEL_ID(0x344b06bf4072a1edull);
 
-FT_KERNEL(ft_segment_0_14_attention_f16_feaac129c1c0, 128) {
+FT_KERNEL(ft_segment_0_14_attention_f16_344b06bf4072, 128) {
   using namespace ft;
   [[maybe_unused]] constexpr int S = 128, H = 12, W = 64, D = 768, F = 3072, kThreads = 128;
   [[maybe_unused]] constexpr float eps = 1e-05f;

@@ -32,11 +32,8 @@ GpuBlock::GpuBlock(Gpu& gpu, const block::Problem& problem, const block::Mask& m
     const std::span<const float> values = data[static_cast<block::Weight>(w)];
     args_.weight[w] = keep<unsigned char>(stored(problem.dtype, values));
   }
-  for (int p = 0; p < block::kParameterCount; ++p) {
-    std::vector<float> values = data[static_cast<block::Parameter>(p)];
-    values.resize((values.size() + 63) / 64 * 64);  // zero-padded, as the kernels' contract says
-    args_.parameter[p] = keep<float>(values);
-  }
+  for (int p = 0; p < block::kParameterCount; ++p)
+    args_.parameter[p] = keep<float>(data[static_cast<block::Parameter>(p)]);
   copy_mask(mask);
   args_.batch = static_cast<int>(problem.batch);
   write<float>(Tensor::hidden, data.hidden);

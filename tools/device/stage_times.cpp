@@ -6,6 +6,7 @@
 #include <set>
 
 #include "backend/cuda/cublaslt.h"
+#include "block/rounding.h"
 #include "cases.h"
 #include "gpu_block.h"
 #include "measure/check.h"
