@@ -312,7 +312,8 @@ TEST_F(SearchProgram, AFailedPlansCommandRepeatsIt) {
       search(" --db wrong.db --strategy random --trials 2 --kernel-dir '" + kernels.string() + "' --json");
   EXPECT_EQ(run.exit_code, 1) << run.err;
   int repeated = 0;
-  for (const nlohmann::json& failure : json(run)["search"]["failures"]) {
+  const nlohmann::json result = json(run);
+  for (const nlohmann::json& failure : result["search"]["failures"]) {
     std::string repeat = failure["repeat"];
     if (!repeat.starts_with("fusetune bench")) continue;
     ++repeated;
