@@ -17,12 +17,6 @@ const std::vector<std::string> kCommands = {"translate", "encode", "space",   "g
 const std::vector<std::string> kLater = {"profile", "explain", "report"};
 
 /// Bytes that would move a terminal's cursor or change its colours.
-bool has_control_characters(const std::string& text) {
-  for (const char c : text)
-    if ((static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f) return true;
-  return false;
-}
-
 TEST(Program, VersionIsOneLine) {
   const Outcome run = fusetune({"--version"});
   EXPECT_EQ(run.exit_code, 0);

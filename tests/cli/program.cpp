@@ -35,6 +35,12 @@ Outcome fusetune(const std::vector<std::string>& words, const std::filesystem::p
   return shell(script, directory);
 }
 
+bool has_control_characters(const std::string& text) {
+  for (const char c : text)
+    if ((static_cast<unsigned char>(c) < 0x20 && c != '\n') || c == 0x7f) return true;
+  return false;
+}
+
 FileOf::FileOf(const std::string& content) { base::write_file_atomic(path(), content); }
 
 }  // namespace fusetune::cli_test

@@ -22,6 +22,9 @@ Outcome fusetune(const std::vector<std::string>& words, const std::filesystem::p
 /// Runs a shell script in which $FUSETUNE is the program.
 Outcome shell(const std::string& script, const std::filesystem::path& directory = {});
 
+/// Others than the ends of lines.
+bool has_control_characters(const std::string& text);
+
 /// A directory with one file in it, for --file and the like.
 class FileOf {
  public:

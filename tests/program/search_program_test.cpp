@@ -51,6 +51,25 @@ class SearchProgram : public testing::Test {
     gemm.insert(gemm.find(function), declaration);
     base::write_file_atomic(file, gemm);
   }
+  /// A stand-in compiler for kernels of kProblem: [0-4] writes past the end of its output, [4-9] never ends,
+  /// [12-14] never compiles; all others take some 50 us longer than they should.
+  static std::string faulty_compiler() {
+    const std::filesystem::path script = at("faulty-c++");
+    base::write_file_atomic(script, R"sh(#!/bin/sh
+plant() { echo "/void ft_segment_$1_/,/using namespace ft;/s/using namespace ft;/& $2/"; }
+for word; do
+  case $word in *.cpp)
+    if grep -q 'void ft_segment_12_14_' "$word"; then exec sleep 1000; fi
+    sed -i -e "$(plant 0_4 'static_cast<float*>(args->tensor[7])[512] = 1;')" \
+           -e "$(plant 4_9 'for (volatile int go = 1; go;) {}')" \
+           -e "$(plant '[0-9]*_[0-9]*' 'for (volatile int i = 0; i < 30000; i = i + 1) {}')" "$word" ;;
+  esac
+done
+exec c++ "$@"
+)sh");
+    std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+    return script.string();
+  }
   static int outcomes(const nlohmann::json& result, const std::string& outcome) {
     return result["search"]["outcomes"].value(outcome, 0);
   }
@@ -170,6 +189,28 @@ TEST_F(SearchProgram, ReportsWhateverTheNamesOfItsFiles) {
   EXPECT_THAT(run.err, HasSubstr("/no/such/result.json"));
   EXPECT_THAT(run.out, HasSubstr("best plan"));
   EXPECT_THAT(run.out, HasSubstr(R"(--db 'a'\''b.db')"));
+}
+
+// Progress, failures with what the compiler said, tables and results: all of it is text where it goes to
+// files.
+TEST_F(SearchProgram, WhatGoesToFilesHasNoControlCharacters) {
+  ASSERT_NO_FATAL_FAILURE(
+      plant_in_gemm("coloured", "  if (k_chunk == 4096) planted_error();\n",
+                    "extern void planted_error() __attribute__((error(\"planted\")));\n"));
+  const cli_test::Outcome run =
+      search(" --db plain.db --trials 25 --verbose --json=plain.json --kernel-dir coloured");
+  EXPECT_THAT(run.out, HasSubstr("compile_failed")) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("candidates"));
+  const cli_test::Outcome rows = shell(
+      "\"$FUSETUNE\" db export --db plain.db --csv=plain.csv --table segments && "
+      "\"$FUSETUNE\" db export --db plain.db --jsonl=plain.jsonl",
+      directory_->path());
+  EXPECT_EQ(rows.exit_code, 0) << rows.err;
+  EXPECT_FALSE(has_control_characters(run.out)) << run.out;
+  EXPECT_FALSE(has_control_characters(run.err)) << run.err;
+  EXPECT_THAT(base::read_file(at("plain.json")), HasSubstr("planted")) << "what the compiler said";
+  for (const char* file : {"plain.json", "plain.csv", "plain.jsonl"})
+    EXPECT_FALSE(has_control_characters(base::read_file(at(file)))) << file;
 }
 
 TEST_F(SearchProgram, TimeoutsCountOnlyUnderLimitsThatAreNoLonger) {
@@ -328,6 +369,32 @@ TEST_F(SearchProgram, AFailedPlansCommandRepeatsIt) {
     EXPECT_THAT(again.err, testing::Not(HasSubstr(" default"))) << "schedules are part of what failed";
   }
   EXPECT_EQ(repeated, 2) << run.out;
+}
+
+// Of ten plans that are drawn, always the same, three are of the fewest kernels, where fewer are faster, and
+// each of these has another fault: the best of the other seven wins, beside the references.
+TEST_F(SearchProgram, ThreeFaultyPlansOfTenCostThemselvesOnly) {
+  const cli_test::Outcome run =
+      search(" --db ten.db --strategy random --trials 10 --run-timeout 3 --compile-timeout 20 --json --cxx " +
+             faulty_compiler());
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const nlohmann::json result = json(run);
+  EXPECT_EQ(result["search"]["measured"], 10);
+  EXPECT_EQ(outcomes(result, "wrong_result"), 1) << result["search"];
+  EXPECT_EQ(outcomes(result, "timeout"), 2) << result["search"];
+  EXPECT_EQ(outcomes(result, "ok") + outcomes(result, "noisy"), 7) << result["search"];
+  std::string failures;
+  for (const nlohmann::json& failure : result["search"]["failures"])
+    failures += failure["message"].get<std::string>();
+  EXPECT_THAT(failures, testing::AllOf(HasSubstr("guard bytes"), HasSubstr("did not end within 20 s"),
+                                       HasSubstr("s and was killed")));
+  EXPECT_EQ(result["best"]["outcome"], "ok");
+  EXPECT_EQ(result["best"]["plan"], "[0-14]");
+  std::vector<std::string> finalists;
+  for (const nlohmann::json& finalist : result["finalists"]) finalists.push_back(finalist["plan"]);
+  EXPECT_THAT(finalists, testing::Contains("[0][1][2-7][8-11][12][13][14]")) << "the fewest of the seven";
+  EXPECT_THAT(finalists, testing::Not(testing::Contains(
+                             testing::AnyOf(HasSubstr("[0-4]"), HasSubstr("[4-9]"), HasSubstr("[12-14]")))));
 }
 
 // Where no candidate of some operator is valid there is no plan, and the reason is said.
