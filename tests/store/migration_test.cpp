@@ -29,13 +29,40 @@ INSERT INTO comparison VALUES (32, 7, 1, 22, 21, 'wrong_result', 'differs', NULL
   NULL, NULL, NULL, NULL, NULL);
 )sql";
 
-void make_version_1(const std::filesystem::path& file) {
-  { const TuningStore store(file, {.migrations = migrations().first(1)}); }
+/// What the program of version 2 wrote: a segment timed under settings of its own and one that timed out
+/// under limits, a plan that was drawn and one that a finalist of the comparison is.
+constexpr const char* kRowsOfVersion2 = R"sql(
+INSERT INTO problem VALUES (3, 'batch=1 seq=16 heads=2 head_size=8');
+INSERT INTO environment VALUES (5, 'env-a', '{"isa":"avx2"}');
+INSERT INTO search_run VALUES (7, 3, 5, 'finished', 'boot/pid/1/2', 1700000000, 1700000100, '{"pairs": 40}',
+  'inputs', '{"best": 1}');
+INSERT INTO segment_measurement VALUES (11, 3, 5, 7, 0, 0, 0, 0, 'tile=6x16', 'abc', 'w=panel16', 'generated',
+  'model', 1, 'samples=5 min_time=0.02', 'ok', '', 12.5, 0.25, 11.25, 3, '[11.25,12.5,12.6]', 1, 1e-7, NULL,
+  'boot/pid/1/2', 2, 1, 'fusetune verify 0', NULL, NULL, 1700000001);
+INSERT INTO segment_measurement VALUES (12, 3, 5, NULL, 0, 0, 0, 0, 'tile=4x32', 'abd', '', 'generated',
+  'model', 1, 'samples=5 min_time=0.02', 'timeout', '60 s', NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL, '', 1, 0,
+  '', 120, 60, 1700000002);
+INSERT INTO plan_measurement VALUES (21, 3, 5, 7, 0, NULL, '["a","b"]', 'sources', 'generated', 'model', 1,
+  'samples=5 min_time=0.02', 'uniform', 'ok', '', 100, 1, 98, 3, '[98,100,102]', 2, 1e-7, 2e-7, 101,
+  'boot/pid/1/2', 1, 0, 'fusetune bench 0', 120, 60, 1700000003);
+INSERT INTO plan_measurement VALUES (22, 3, 5, 7, 1, 65535, '["c"]', 'sources2', 'generated', 'model', 1,
+  'samples=5 min_time=0.02', 'finalist', 'wrong_result', 'differs', NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL,
+  NULL, '', 1, 0, '', NULL, NULL, 1700000004);
+INSERT INTO comparison VALUES (31, 7, 0, 21, 21, 'ok', '', 1, 1, 1, 160, 100, 1, 98, 160, 0.98, 0.97, 0.99);
+INSERT INTO comparison VALUES (32, 7, 1, 22, 21, 'wrong_result', 'differs', NULL, NULL, NULL, 0, NULL, NULL,
+  NULL, NULL, NULL, NULL, NULL);
+)sql";
+
+/// A file as the program of an older version left it: its schema from data/schema, and its rows.
+void make_version(int version, const char* rows, const std::filesystem::path& file) {
+  { const TuningStore store(file, {.migrations = migrations().first(static_cast<std::size_t>(version))}); }
   SQLite::Database raw(file.string(), SQLite::OPEN_READWRITE);
   raw.exec("PRAGMA foreign_keys = ON");
-  raw.exec(kRowsOfVersion1);
-  ASSERT_EQ(raw.execAndGet("PRAGMA user_version").getInt(), 1);
+  raw.exec(rows);
+  ASSERT_EQ(raw.execAndGet("PRAGMA user_version").getInt(), version);
 }
+void make_version_1(const std::filesystem::path& file) { make_version(1, kRowsOfVersion1, file); }
+void make_version_2(const std::filesystem::path& file) { make_version(2, kRowsOfVersion2, file); }
 
 TEST_F(StoreTest, MigrationFromOneKeepsRunsAndSegments) {
   make_version_1(file_);
@@ -98,9 +125,47 @@ TEST_F(StoreTest, MigrationFromOneKeepsPlansAndFinalists) {
   EXPECT_TRUE(store.check().empty());
 }
 
+TEST_F(StoreTest, MigrationFromTwoKeepsWhatOneDidNotHave) {
+  make_version_2(file_);
+  TuningStore store(file_);
+  EXPECT_EQ(store.stats().schema_version, 3);
+  EXPECT_TRUE(store.check().empty());
+  const std::vector<TuningRecord> segments = store.records(kProblem, "env-a", "model");
+  ASSERT_EQ(segments.size(), 2u);
+  EXPECT_EQ(segments[0].key.settings, "samples=5 min_time=0.02");
+  EXPECT_EQ(segments[0].measurement.time.median_us, 12.5);
+  EXPECT_EQ(segments[0].measurement.reference_us, 0) << "it was timed by itself";
+  EXPECT_EQ(segments[0].measurement.slowdown, 1);
+  EXPECT_EQ(segments[1].limits, (Limits{120, 60}));
+  EXPECT_EQ(store.claim(segments[1], ClaimPolicy::retry).state, ClaimState::measured);
+
+  const std::vector<PlanRecord> plans = store.plan_records(kProblem, "env-a", "model");
+  ASSERT_EQ(plans.size(), 2u);
+  EXPECT_EQ(plans[0].sampled, Sampled::uniform);
+  EXPECT_EQ(plans[0].measurement.samples_us, (std::vector<double>{98, 100, 102}));
+  EXPECT_EQ(plans[0].measurement.dropped, 2);
+  EXPECT_EQ(plans[0].limits, (Limits{120, 60}));
+  EXPECT_EQ(plans[0].repeat_command, "fusetune bench 0");
+  EXPECT_EQ(plans[1].measurement.outcome, Outcome::wrong_result);
+  EXPECT_EQ(plans[1].typed_mask, 65535);
+  const auto finalists = store.find_finalists("inputs");
+  ASSERT_TRUE(finalists);
+  EXPECT_EQ((*finalists)[0].whole_over_sum->ratio, 0.98);
+  EXPECT_EQ(store.runs().at(0).result, R"({"best": 1})");
+
+  // The file goes on as one of the newest version: times have a reference, which two searches agree on.
+  const std::string settings = settings_text(5, 0.02, "5f0c2a9b41d7");
+  EXPECT_EQ(store.reference_time(kProblem, "env-a", "model", settings), std::nullopt);
+  EXPECT_EQ(store.agree_on_reference_time(kProblem, "env-a", "model", settings, 60), 60);
+  store.record(record_of(0, "abe"));
+  EXPECT_EQ(store.records(kProblem, "env-a", "model").back().measurement.slowdown, 1.25);
+}
+
 // One statement for each object: a file that was migrated and a new one differ in nothing.
 TEST_F(StoreTest, MigratedAndNewFilesHaveEqualSchemas) {
   make_version_1(file_);
+  const std::filesystem::path of_version_2 = directory_.path() / "two.db";
+  make_version_2(of_version_2);
   const std::filesystem::path fresh = directory_.path() / "new.db";
   const auto schema = [](const std::filesystem::path& file) {
     { const TuningStore store(file); }
@@ -113,6 +178,7 @@ TEST_F(StoreTest, MigratedAndNewFilesHaveEqualSchemas) {
   };
   const std::string migrated = schema(file_);
   EXPECT_EQ(migrated, schema(fresh));
+  EXPECT_EQ(schema(of_version_2), migrated);
   EXPECT_THAT(migrated, testing::Not(testing::ContainsRegex("(measurement|comparison)_1[^:]")));
 }
 
