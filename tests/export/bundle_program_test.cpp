@@ -202,13 +202,14 @@ TEST_F(Bundle, ExampleIsAStrictC11Program) {
   const Outcome example =
       run("sed -n '/^```c$/,/^```$/p' b/README.md | grep -v '```' > example.c && cc -std=c11 -Wall -Wextra "
           "-Werror "
-          "-pedantic -Ib/include -c example.c -o example.o && wc -l < example.c && "
+          "-pedantic -Ib/include -c example.c -o example.o && grep -c '^  ' example.c && "
           "printf '#include \"enc.h\"\\nint main() { return enc_run(0, 0, 0, 0, 0) != ENC_NULL_POINTER; "
           "}\\n' > header.cpp "
           "&& '" TEST_CXX
           "' -std=c++11 -Wall -Wextra -Werror -pedantic -Ib/include header.cpp -o header -Lb/lib -lenc "
           "-Wl,-rpath,\"$PWD/b/lib\" && ./header");
   EXPECT_EQ(example.exit_code, 0) << example.out << example.err;
+  EXPECT_EQ(example.out, "10\n") << "ten lines in a function are all it takes";
 }
 
 TEST_F(Bundle, GeneratedDataIsFusetunesBitForBit) {

@@ -94,9 +94,27 @@ int main() {
   odd = in[0];
   odd.data = result.data() + 1;
   expect(enc_run(block, &odd, &out, memory, bytes), ENC_OVERLAP, "hidden and output", "overlap");
-  enc_output inside = out;
-  inside.data = reinterpret_cast<float*>(memory);
-  expect(enc_run(block, &in[0], &inside, memory, bytes), ENC_OVERLAP, "output and workspace", "overlap");
+  enc_output bent = out;
+  bent.rows -= 1;
+  expect(enc_run(block, &in[0], &bent, memory, bytes), ENC_WRONG_SIZE, "output:", "wrong rows of output");
+  bent = out;
+  bent.columns += 1;
+  expect(enc_run(block, &in[0], &bent, memory, bytes), ENC_WRONG_SIZE, "output:", "wrong columns of output");
+  bent = out;
+  bent.row_stride += 8;
+  expect(enc_run(block, &in[0], &bent, memory, bytes), ENC_NOT_CONTIGUOUS, "output: row stride",
+         "gaps in the output");
+  bent = out;
+  bent.data = reinterpret_cast<float*>(reinterpret_cast<char*>(result.data()) + 2);
+  expect(enc_run(block, &in[0], &bent, memory, bytes), ENC_UNALIGNED, "output:", "odd address of output");
+  bent = out;
+  bent.data = nullptr;
+  expect(enc_run(block, &in[0], &bent, memory, bytes), ENC_NULL_POINTER, "output: data is NULL",
+         "NULL output");
+  expect(enc_prepare(block, &in[0], &bent, memory, bytes, kThreads), ENC_NULL_POINTER, "output: data is NULL",
+         "prepared for a NULL output");
+  bent.data = reinterpret_cast<float*>(memory);
+  expect(enc_run(block, &in[0], &bent, memory, bytes), ENC_OVERLAP, "output and workspace", "overlap");
 
   const unsigned before = mode();
   expect(enc_run(block, &in[0], &out, memory, bytes), ENC_OK, "", "run");
