@@ -1,4 +1,4 @@
-// docs/fault-kinds.md names tests: they exist.
+// docs/fault-kinds.md: no kind is left out, each names tests, and these exist.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,11 +6,14 @@
 #include <regex>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
+#include "base/text.h"
 
 namespace {
 
+namespace base = fusetune::base;
 namespace fs = std::filesystem;
 using fusetune::base::read_file;
 
@@ -32,14 +35,38 @@ std::set<std::string> existing_tests() {
   return tests;
 }
 
-TEST(FaultKinds, NamedTestsExist) {
+/// The tests that a text names.
+std::vector<std::string> named_in(const std::string& text) {
   static const std::regex kNamed(R"(`([A-Z]\w+\.\w+)`)");
+  std::vector<std::string> names;
+  for (std::sregex_iterator name(text.begin(), text.end(), kNamed), end; name != end; ++name)
+    names.push_back((*name)[1].str());
+  return names;
+}
+
+TEST(FaultKinds, EveryKindHasTestsThatExist) {
+  constexpr int kKinds = 38;
+  static const std::regex kRow(R"(\| (\d+) \| [^|]+ \| [^|]+ \|)");
   const std::string document = read_file(kRoot / "docs/fault-kinds.md");
   const std::set<std::string> tests = existing_tests();
-  int named = 0;
-  for (std::sregex_iterator name(document.begin(), document.end(), kNamed), end; name != end; ++name, ++named)
-    EXPECT_THAT(tests, testing::Contains((*name)[1].str()));
-  EXPECT_GT(named, 40);
+  int kinds = 0;
+  for (const std::string& line : base::split(document, '\n')) {
+    const std::vector<std::string> named = named_in(line);
+    for (const std::string& name : named) EXPECT_THAT(tests, testing::Contains(name)) << line;
+    std::smatch row;
+    if (!std::regex_match(line, row, kRow)) continue;
+    EXPECT_EQ(row[1].str(), std::to_string(++kinds)) << "the rows are numbered without gaps";
+    EXPECT_FALSE(named.empty()) << line;
+  }
+  EXPECT_EQ(kinds, kKinds);
+}
+
+TEST(FaultKinds, EveryFuzzTargetIsNamed) {
+  const std::vector<std::string> named = named_in(read_file(kRoot / "docs/fault-kinds.md"));
+  for (const std::string& test : existing_tests()) {
+    if (!test.starts_with("Fuzz.") || test == "Fuzz.planted") continue;
+    EXPECT_THAT(named, testing::Contains(test));
+  }
 }
 
 }  // namespace
