@@ -112,19 +112,21 @@ TEST(VerifyInEmulator, FindsAMissingBarrier) {
   const base::TemporaryDirectory directory;
   const Outcome copied =
       shell("cp -r \"" FUSETUNE_SOURCE_DIR
-            "/kernels\" k && sed -i 's/block_sync();  \\/\\/ this "
-            "step.s tile/\\/\\/ this step.s tile/' k/cuda/gemm.h && ! diff -q \"" FUSETUNE_SOURCE_DIR
+            "/kernels\" k && sed -i 's/block_sync();  \\/\\/ the "
+            "last step/\\/\\/ the last step/' k/cuda/gemm.h && ! diff -q \"" FUSETUNE_SOURCE_DIR
             "/kernels/cuda/gemm.h\" k/cuda/gemm.h",
             directory.path());
   ASSERT_EQ(copied.exit_code, 0) << copied.err;
-  const Outcome run = on_small_block({"verify", "--variant", "[7]", "--backend", "simt", "--kernel-dir", "k"},
-                                     directory.path());
+  // One block takes one tile after the other.
+  const Outcome run = on_small_block(
+      {"verify", "--variant", "[7]", "--backend", "simt", "--kernel-dir", "k", "--grid-blocks", "1"},
+      directory.path());
   EXPECT_EQ(run.exit_code, 1) << run.out;
   EXPECT_THAT(run.out, HasSubstr("ft_segment_7_7_f32"));
   EXPECT_THAT(run.out, HasSubstr("cuda/gemm.h:"));
   EXPECT_THAT(run.out, HasSubstr("called at ft_segment_7_7_f32"));
-  EXPECT_THAT(run.out, HasSubstr("unsynchronised with"));
-  EXPECT_THAT(run.out, HasSubstr("[block "));
+  EXPECT_THAT(run.out, HasSubstr("the copy_async by block 0 thread "));
+  EXPECT_THAT(run.out, HasSubstr("may not have arrived [block 0 thread "));
   EXPECT_THAT(run.out, HasSubstr("repeat: fusetune verify --variant '[7]'"));
 }
 
