@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
 #include <map>
 #include <random>
 #include <regex>
@@ -81,6 +84,17 @@ std::vector<GpuKernel> default_kernels(const block::Problem& problem) {
     kernels.push_back(codegen::generate_gpu(variant, lower::default_schedule(variant, problem, small_gpu()),
                                             problem, small_gpu()));
   return kernels;
+}
+
+std::size_t day_of_sample() {
+  const char* const fixed = std::getenv("FUSETUNE_TEST_DAY");
+  const long day = fixed != nullptr ? std::atol(fixed)
+                                    : std::chrono::duration_cast<std::chrono::hours>(
+                                          std::chrono::system_clock::now().time_since_epoch())
+                                              .count() /
+                                          24;
+  std::cout << "sample of day " << day << " (FUSETUNE_TEST_DAY=" << day << " repeats it)\n";
+  return static_cast<std::size_t>(day);
 }
 
 std::vector<GpuKernel> other_kernels(const block::Problem& problem, int turn) {

@@ -41,6 +41,9 @@ extern std::string kernel_compiler;
 std::vector<measure::EmulatedKernel> compile(const std::vector<codegen::GpuKernel>& sources,
                                              backend::simt::Mode mode = backend::simt::Mode::checked);
 
+/// For samples that move on from day to day; printed, and FUSETUNE_TEST_DAY repeats one.
+std::size_t day_of_sample();
+
 /// Every variant under its default schedule.
 std::vector<codegen::GpuKernel> default_kernels(const block::Problem& problem);
 /// Every variant under one of its other schedules, another one for another `turn`.

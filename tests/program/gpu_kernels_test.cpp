@@ -54,16 +54,19 @@ TEST_P(GpuKernels, EveryVariantIsRight) {
   expect_plans_right(GetParam(), kernels, 30);
 }
 
-TEST_P(GpuKernels, OtherSchedulesAreRight) {
-  const auto kernels = compile(other_kernels(GetParam().problem(), static_cast<int>(GetParam().dtype)));
-  EXPECT_GT(kernels.size(), 100u);
-  expect_right(GetParam(), kernels);
-}
-
 INSTANTIATE_TEST_SUITE_P(Small, GpuKernels, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(block::name(info.param.dtype)); });
 
 #ifndef FUSETUNE_CLANG
+/// One dtype and one other schedule a day; tools/test --full runs all (GpuSchedules).
+TEST(GpuKernelsOfTheDay, OtherSchedulesAreRight) {
+  const std::size_t day = day_of_sample();
+  const Case& where = kCases[day % std::size(kCases)];
+  const auto kernels = compile(other_kernels(where.problem(), static_cast<int>(day)));
+  EXPECT_GT(kernels.size(), 100u);
+  expect_right(where, kernels);
+}
+
 /// A row of scores that no shared memory holds: it spills to workspace.
 TEST(GpuKernelsOfSizes, LongRowsOfScoresSpill) {
   Case where{.dtype = Dtype::f16, .seq = 450, .heads = 1, .head_size = 16, .ffn = 32, .mask = "causal"};

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 #include <functional>
+#include <ostream>
 #include <string>
 
 #include "small_search.h"
@@ -56,13 +57,15 @@ struct Phase {
   std::string resumed;  // options of the search that goes on
 };
 
+void PrintTo(const Phase& phase, std::ostream* out) { *out << phase.name; }
+
 bool plans_are_timed(const InterruptedSearch& search) {
   return search.ask("SELECT count(*) FROM plan_measurement WHERE outcome = 'ok' AND sampled <> 'finalist'") >
          1;
 }
 
-Phase plans_of(const std::string& strategy) {
-  return {"plans_of_" + strategy, " --strategy " + strategy, plans_are_timed,
+Phase plans_of(const std::string& strategy, const std::string& more = "") {
+  return {"plans_of_" + strategy, " --strategy " + strategy + more, plans_are_timed,
           " --pairs 20 --trials 12 --strategy " + strategy};
 }
 
@@ -87,7 +90,7 @@ const Phase kPhases[] = {
     plans_of("random"),
     plans_of("mask"),
     plans_of("anneal"),
-    plans_of("guided"),
+    plans_of("guided", " --early-stop 40"),
     {"finals", " --strategy random --trials 12 --pairs 100000",
      [](const auto& search) { return search.in_the_finals(); }, " --strategy random --trials 12 --pairs 20"},
 };

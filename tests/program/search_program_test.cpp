@@ -375,7 +375,7 @@ TEST_F(SearchProgram, AFailedPlansCommandRepeatsIt) {
 // each of these has another fault: the best of the other seven wins, beside the references.
 TEST_F(SearchProgram, ThreeFaultyPlansOfTenCostThemselvesOnly) {
   const cli_test::Outcome run =
-      search(" --db ten.db --strategy random --trials 10 --run-timeout 3 --compile-timeout 20 --json --cxx " +
+      search(" --db ten.db --strategy random --trials 10 --run-timeout 3 --compile-timeout 12 --json --cxx " +
              faulty_compiler());
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const nlohmann::json result = json(run);
@@ -386,7 +386,7 @@ TEST_F(SearchProgram, ThreeFaultyPlansOfTenCostThemselvesOnly) {
   std::string failures;
   for (const nlohmann::json& failure : result["search"]["failures"])
     failures += failure["message"].get<std::string>();
-  EXPECT_THAT(failures, testing::AllOf(HasSubstr("guard bytes"), HasSubstr("did not end within 20 s"),
+  EXPECT_THAT(failures, testing::AllOf(HasSubstr("guard bytes"), HasSubstr("did not end within 12 s"),
                                        HasSubstr("s and was killed")));
   EXPECT_EQ(result["best"]["outcome"], "ok");
   EXPECT_EQ(result["best"]["plan"], "[0-14]");
