@@ -279,26 +279,28 @@ TEST_F(SessionTest, CandidatesAreTimedBesideTheReferenceWhichIsAskedForOnce) {
 }
 
 // The first candidate of a session meets cold caches, sleeping CPUs and fresh memory: none of it is in its
-// time.
+// time, which is taken beside a reference as in a search, so that the machine's speed is not in it either.
 TEST_F(SessionTest, TheFirstCandidateIsNotSlowerForBeingTheFirst) {
   const block::Problem problem = small_problem();
   SessionOptions options = quick_options();
   options.threads = 1;
   options.samples = 9;
-  double ratio = 0;
-  for (int attempt = 0; attempt < 3; ++attempt) {  // noise may make it look slower, but not three times
+  std::vector<double> ratios;
+  for (int attempt = 0; attempt < 4; ++attempt) {  // noise may make it look slower, but not every time
     Session session(problem, options);
     const auto kernels =
         compile(session, {block_kernel(problem, "first"), block_kernel(problem, "between", 2)});
+    session.time_beside([&] { return TimingReference{{kernels[1]}, 0}; });
     const Measurement first = session.measure_plan({kernels[0]});
     session.measure_plan({kernels[1]});
     const Measurement later = session.measure_plan({kernels[0]});
     if (first.outcome != Outcome::ok || later.outcome != Outcome::ok) continue;
-    ratio = first.time.median_us / later.time.median_us;
-    if (ratio < 1.05) return;
+    ratios.push_back(first.time.median_us / later.time.median_us);
+    if (ratios.back() < 1.1) return;
   }
-  if (ratio == 0) GTEST_SKIP() << "this machine is too busy to time anything";
-  FAIL() << "the first candidate takes " << ratio << " times as long as the same later";
+  if (ratios.empty()) GTEST_SKIP() << "this machine is too busy to time anything";
+  FAIL() << "the first candidate takes so many times as long as the same later: "
+         << testing::PrintToString(ratios);
 }
 
 TEST_F(SessionTest, TheReferencesTimeMayBeKnownAndAWrongOneIsNotUsed) {
