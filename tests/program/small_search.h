@@ -18,9 +18,10 @@ namespace fusetune::cli_test {
 extern const std::string kSmallSearch;
 
 class SmallSearch : public testing::Test {
- protected:
+ public:
   ~SmallSearch() override;
 
+ protected:
   Outcome run(const std::string& script) const { return shell(script, directory_.path()); }
   std::filesystem::path at(const std::string& name) const { return directory_.path() / name; }
 
