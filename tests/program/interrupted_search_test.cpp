@@ -17,7 +17,6 @@ namespace fusetune::cli_test {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 /// Far less than --compile-timeout and --run-timeout, far more than a busy machine takes.
 constexpr auto kSoon = std::chrono::seconds(30);
@@ -110,23 +109,6 @@ TEST_P(InterruptedPhase, SaysHowToContinueAndIsContinued) {
 
 INSTANTIATE_TEST_SUITE_P(Phases, InterruptedPhase, testing::ValuesIn(kPhases),
                          [](const auto& info) { return info.param.name; });
-
-// Where the plan that looked best is not, there is a second round of comparison; the first is not lost then.
-TEST_F(InterruptedSearch, KeepsTheRoundsOfTheFinals) {
-  expect_good_end(" --strategy random --trials 12 --pairs 20");
-  // As if the plan of the most kernels took next to nothing; all-fused, which is always compared, is faster.
-  execute(
-      "UPDATE plan_measurement SET median_us = median_us / 1000, mad_us = mad_us / 1000,"
-      " min_us = min_us / 1000 WHERE id = (SELECT id FROM plan_measurement WHERE outcome = 'ok'"
-      " AND sampled = 'uniform' ORDER BY json_array_length(schedules) DESC, id LIMIT 1)");
-  execute("DELETE FROM comparison");
-  interrupt_when(" --strategy random --trials 1 --pairs 20000",
-                 [&] { return ask("SELECT count(*) FROM comparison") > 0; });
-  EXPECT_THAT(base::read_file(at("out")), Not(HasSubstr("best plan")));
-  EXPECT_GE(
-      ask("SELECT count(*) FROM comparison WHERE outcome = 'ok' AND run = (SELECT max(id) FROM search_run)"),
-      2);
-}
 
 }  // namespace
 }  // namespace fusetune::cli_test
