@@ -34,6 +34,13 @@ const Case kCases[] = {
      .gelu = block::Gelu::tanh},
 };
 
+void expect_every_variant_right(const Case& where) {
+  const auto kernels = compile(default_kernels(where.problem()));
+  ASSERT_EQ(kernels.size(), 147u);
+  expect_right(where, kernels);
+  expect_plans_right(where, kernels, 30);
+}
+
 #ifdef FUSETUNE_CLANG
 class GpuKernels : public testing::TestWithParam<Case> {
  protected:
@@ -43,25 +50,22 @@ class GpuKernels : public testing::TestWithParam<Case> {
     kernel_compiler = FUSETUNE_CLANG;
   }
 };
-#else
-class GpuKernels : public testing::TestWithParam<Case> {};
-#endif
 
-TEST_P(GpuKernels, EveryVariantIsRight) {
-  const auto kernels = compile(default_kernels(GetParam().problem()));
-  ASSERT_EQ(kernels.size(), 147u);
-  expect_right(GetParam(), kernels);
-  expect_plans_right(GetParam(), kernels, 30);
-}
+TEST_P(GpuKernels, EveryVariantIsRight) { expect_every_variant_right(GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Small, GpuKernels, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(block::name(info.param.dtype)); });
+#else
+// One dtype a day, and another one with other schedules: tools/test --full runs all (GpuKernels, GpuMatrix
+// and GpuSchedules).
 
-#ifndef FUSETUNE_CLANG
-/// One dtype and one other schedule a day; tools/test --full runs all (GpuSchedules).
+TEST(GpuKernelsOfTheDay, EveryVariantIsRight) {
+  expect_every_variant_right(kCases[day_of_sample() % std::size(kCases)]);
+}
+
 TEST(GpuKernelsOfTheDay, OtherSchedulesAreRight) {
   const std::size_t day = day_of_sample();
-  const Case& where = kCases[day % std::size(kCases)];
+  const Case& where = kCases[(day + 1) % std::size(kCases)];
   const auto kernels = compile(other_kernels(where.problem(), static_cast<int>(day)));
   EXPECT_GT(kernels.size(), 100u);
   expect_right(where, kernels);
