@@ -81,16 +81,31 @@ PlanJob make_plan_job(const plan::FusionPlan& plan, const ScheduleOf& schedule_o
   return job;
 }
 
-store::PlanClaim claim_in_turn(store::TuningStore& store, const store::PlanRecord& record,
-                               store::ClaimPolicy policy) {
+namespace {
+
+/// `claim(policy)` asks once.
+template <typename Claim>
+auto wait_for_turn(const Claim& claim, store::ClaimPolicy policy) {
   constexpr auto kPoll = std::chrono::milliseconds(100);
-  store::PlanClaim claim = store.claim_plan(record, policy);
-  while (claim.state == store::ClaimState::held) {
+  auto answer = claim(policy);
+  while (answer.state == store::ClaimState::held) {
     stop_if_interrupted();
     std::this_thread::sleep_for(kPoll);
-    claim = store.claim_plan(record, store::ClaimPolicy::reuse);
+    answer = claim(store::ClaimPolicy::reuse);
   }
-  return claim;
+  return answer;
+}
+
+}  // namespace
+
+store::Claim claim_in_turn(store::TuningStore& store, const store::TuningRecord& record,
+                           store::ClaimPolicy policy) {
+  return wait_for_turn([&](store::ClaimPolicy each) { return store.claim(record, each); }, policy);
+}
+
+store::PlanClaim claim_in_turn(store::TuningStore& store, const store::PlanRecord& record,
+                               store::ClaimPolicy policy) {
+  return wait_for_turn([&](store::ClaimPolicy each) { return store.claim_plan(record, each); }, policy);
 }
 
 std::vector<CompileResult> compile_plans(measure::Session& session, std::vector<PlanJob>& jobs,

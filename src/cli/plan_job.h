@@ -36,8 +36,10 @@ PlanJob make_plan_job(const plan::FusionPlan& plan, const ScheduleOf& schedule_o
 std::vector<backend::cpu::CompileResult> compile_plans(measure::Session& session, std::vector<PlanJob>& jobs,
                                                        const std::function<void(int, int)>& progress = {});
 
-/// A claim that is never `held`: while another search measures this very plan it is waited for, and its
+/// A claim that is never `held`: while another search measures this very candidate it is waited for, and its
 /// answer is as good as ours. Throws Interrupted.
+store::Claim claim_in_turn(store::TuningStore& store, const store::TuningRecord& record,
+                           store::ClaimPolicy policy);
 store::PlanClaim claim_in_turn(store::TuningStore& store, const store::PlanRecord& record,
                                store::ClaimPolicy policy);
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
-#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -22,7 +21,6 @@ using measure::Outcome;
 
 /// Candidates compiled together before they are measured: while anything is timed, nothing compiles.
 constexpr int kBatch = 32;
-constexpr auto kPoll = std::chrono::milliseconds(100);
 
 const plan::SegmentVariant& variant_at(int index) {
   return plan::all_variants()[static_cast<std::size_t>(index)];
@@ -145,14 +143,8 @@ void SegmentSearch::finish(Job job, measure::Measurement measurement) {
 
 void SegmentSearch::measure(Job job) {
   const bool fresh = settings_.fresh && !job.tried;
-  store::Claim claim =
-      store_.claim(job.record, fresh ? store::ClaimPolicy::fresh : store::ClaimPolicy::retry);
-  // Another search is measuring this very candidate: its answer is as good as ours.
-  while (claim.state == store::Claim::State::held) {
-    stop_if_interrupted();
-    std::this_thread::sleep_for(kPoll);
-    claim = store_.claim(job.record, store::ClaimPolicy::reuse);
-  }
+  const store::Claim claim =
+      claim_in_turn(store_, job.record, fresh ? store::ClaimPolicy::fresh : store::ClaimPolicy::retry);
   if (claim.record) {  // measured meanwhile
     ++counts_.reused;
     tell(*claim.record, job.candidate);
