@@ -13,6 +13,9 @@ namespace fusetune::backend::simt {
 
 /// A library's symbol for its table: hooks().size() pointers.
 inline constexpr const char* kHookTable = "ft_simt_table";
+/// Its symbols around the jumps, which no line table knows.
+inline constexpr const char* kHooksBegin = "ft_simt_hooks_begin";
+inline constexpr const char* kHooksEnd = "ft_simt_hooks_end";
 
 struct Hook {
   const char* name;  // the symbol in the library

@@ -59,6 +59,8 @@ KernelLibrary::KernelLibrary(const fs::path& path, Mode mode, std::shared_ptr<co
   const std::span<const Hook> all = hooks();
   for (std::size_t i = 0; i < all.size(); ++i) table[i] = all[i].function;
   std::tie(begin_, end_) = find_extent(table);
+  hooks_begin_ = dlsym(handle_, kHooksBegin);
+  hooks_end_ = dlsym(handle_, kHooksEnd);
 }
 
 KernelLibrary::~KernelLibrary() { dlclose(handle_); }

@@ -37,6 +37,8 @@ class KernelLibrary {
   /// Whether an address lies in the library: its code, or its constant tables.
   bool contains(const void* address) const { return address >= begin_ && address < end_; }
   const void* begin() const { return begin_; }
+  /// Whether an address lies in the calls to the emulator, which are of no kernel's line.
+  bool in_hooks(const void* address) const { return address >= hooks_begin_ && address < hooks_end_; }
 
  private:
   std::filesystem::path path_;
@@ -45,6 +47,8 @@ class KernelLibrary {
   void* handle_ = nullptr;
   const void* begin_ = nullptr;
   const void* end_ = nullptr;
+  const void* hooks_begin_ = nullptr;
+  const void* hooks_end_ = nullptr;
 };
 
 }  // namespace fusetune::backend::simt

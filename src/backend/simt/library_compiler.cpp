@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Bumped when what a key covers, or the cache's form, changes.
-constexpr std::string_view kCacheFormat = "simt-library-1";
+constexpr std::string_view kCacheFormat = "simt-library-2";
 constexpr const char* kUnitName = "kernels.cu";  // what findings call the text outside of #line directives
 
 // The hooks of a library as assembly: symbols that jump through its table.
@@ -50,14 +50,15 @@ std::string define(const std::string& name, const char* visibility, const char* 
 
 std::string hook_definitions(Mode mode) {
   const std::span<const Hook> all = hooks();
-  std::string text = ".text\n" + define(kUnbound, ".hidden", "function") + "ret\n";
+  std::string text = ".text\n" + define(kHooksBegin, ".protected", "function") +
+                     define(kUnbound, ".hidden", "function") + "ret\n";
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].checked_only && mode != Mode::checked) continue;
     text += define(all[i].name, ".hidden", "function") + jump_through_table(i) + "\n";
   }
-  text += ".data\n.balign 16\n" + define(kTableEntries, ".hidden", "object") +
-          define(kHookTable, ".protected", "object") + ".rept " + std::to_string(all.size()) + "\n.quad " +
-          kUnbound + "\n.endr\n.text\n";
+  text += define(kHooksEnd, ".protected", "function") + ".data\n.balign 16\n" +
+          define(kTableEntries, ".hidden", "object") + define(kHookTable, ".protected", "object") + ".rept " +
+          std::to_string(all.size()) + "\n.quad " + kUnbound + "\n.endr\n.text\n";
   return "\nasm(R\"(\n" + text + ")\");\n";
 }
 
