@@ -78,10 +78,15 @@ exec c++ "$@"
   /// second search finds their times as they were taken, though some have become finalists again.
   static void expect_guided_goes_on_from(const std::string& database) {
     const std::string options = " --strategy guided --json --db " + database;
-    const nlohmann::json first = json(search(options)), second = json(search(options));
+    nlohmann::json first = json(search(options));
+    EXPECT_GE(first["search"]["measured"], 2) << "a comparison's times are no answers";
+    // A finalist that was noisy when timed again keeps its comparison's time and gets its next chance in the
+    // next search.
+    for (int more = 0; more < 5 && outcomes(first, "noisy") > 0; ++more) first = json(search(options));
+    const nlohmann::json second = json(search(options));
+    SCOPED_TRACE(first["search"].dump() + "\nthen " + second["search"].dump());
     EXPECT_GE(first["search"]["plans"]["timed"], 2);
     EXPECT_GE(first["search"]["plans"]["predicted"], 1000);
-    EXPECT_GE(first["search"]["measured"], 2) << "a comparison's times are no answers";
     EXPECT_GT(first["best"]["sum_us"], 0);
     EXPECT_GE(first["certificate"]["gain"], 0);
     EXPECT_EQ(second["search"]["measured"], 0);
@@ -111,6 +116,7 @@ TEST_F(SearchProgram, FindsAWinnerThenAnswersFromTheStore) {
     if (stopped.empty()) break;
   }
   ASSERT_EQ(stopped, "");
+  SCOPED_TRACE(found["search"].dump() + found["finalists"].dump());
   EXPECT_GE(found["search"]["timed"], 140) << "all 147 but those that were noisy three times";
 
   const auto& finalists = found["finalists"];
