@@ -8,6 +8,12 @@
 
 #include "installed_nvrtc.h"
 
+/// Between threads inside of NVRTC, of whose locks ThreadSanitizer sees a part only.
+extern "C" const char*
+__tsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier): its name for it
+  return "race:libnvrtc.so\n";
+}
+
 namespace fusetune::backend::cuda {
 namespace {
 
