@@ -14,7 +14,7 @@ test_packages=(
   clang-format git locales
 )
 # To run tools/test --full as well. hipcc is 66 MB to fetch and 350 MB installed.
-full_packages=(clang-tidy-16 clang-16 hipcc)
+full_packages=(clang-tidy-16 clang-16 libclang-rt-16-dev hipcc)
 
 is_installed() { dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
 
