@@ -11,6 +11,9 @@ namespace fusetune::base {
 /// `text` without leading and trailing spaces, tabs, '\r', '\n', '\v' and '\f'. Points into `text`.
 std::string_view trim(std::string_view text);
 
+/// `text` behind the UTF-8 byte order mark that some editors begin a file with. Points into `text`.
+std::string_view without_byte_order_mark(std::string_view text);
+
 /// The fields between separators, empty ones kept: split("a,,b", ',') is {"a", "", "b"}; split("", ',') is
 /// {""}.
 std::vector<std::string> split(std::string_view text, char separator);

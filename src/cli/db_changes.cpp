@@ -68,12 +68,12 @@ store::Pruning pruning_of(const DbArguments& arguments) {
   return pruning;
 }
 
-/// The research notes' lines begin with a digit or a comment (or a byte order mark), JSON lines with an
-/// object.
-bool has_notes(const std::string& text) {
+/// The research notes' lines begin with a digit or a comment, JSON lines with an object.
+bool has_notes(std::string_view text) {
+  text = base::without_byte_order_mark(text);
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  return first != std::string::npos &&
-         std::string_view("01#\xef").find(text[first]) != std::string_view::npos;
+  return first != std::string_view::npos &&
+         std::string_view("01#").find(text[first]) != std::string_view::npos;
 }
 
 /// The research notes' times say nothing of where they come from.
@@ -102,7 +102,7 @@ store::Contents read_contents(const DbArguments& arguments, const std::string& f
     if (!given->empty())
       throw base::UsageError(fmt::format(
           "--problem and --environment belong to files of masks and times; the rows of {} say theirs", file));
-  return store::parse_json_lines(text, file, duplicates);
+  return store::parse_json_lines(base::without_byte_order_mark(text), file, duplicates);
 }
 
 /// A name for foreign times must not mix them with what was measured here.

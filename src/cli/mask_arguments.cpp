@@ -10,13 +10,10 @@
 namespace fusetune::cli {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-
 /// One mask per line; blank lines and '#' comments are skipped, a byte order mark and "\r\n" are fine.
-void read_lines(const std::string& file, std::string content, std::vector<plan::FusionMask>& masks) {
-  if (content.starts_with(kByteOrderMark)) content.erase(0, kByteOrderMark.size());
+void read_lines(const std::string& file, std::string_view content, std::vector<plan::FusionMask>& masks) {
   int number = 0;
-  for (const std::string& line : base::split(content, '\n')) {
+  for (const std::string& line : base::split(base::without_byte_order_mark(content), '\n')) {
     ++number;
     const std::string_view text = base::trim(std::string_view(line).substr(0, line.find('#')));
     if (text.empty()) continue;

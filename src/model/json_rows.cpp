@@ -15,7 +15,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::string_view kBlank = " \t\r\n";
 constexpr std::size_t kMaskDigits = 16;
 
@@ -173,22 +172,17 @@ JsonRow row_of(const Json& json, std::string_view source, int line) {
   return {line, *mask, {}};
 }
 
-std::string_view without_byte_order_mark(std::string_view text) {
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  return text;
-}
-
 }  // namespace
 
 bool is_json(std::string_view text) {
-  text = without_byte_order_mark(text);
+  text = base::without_byte_order_mark(text);
   const std::size_t first = text.find_first_not_of(kBlank);
   return first != std::string_view::npos &&
          std::string_view("[{\"").find(text[first]) != std::string_view::npos;
 }
 
 std::vector<JsonRow> parse_json_rows(std::string_view text, std::string_view source) {
-  text = without_byte_order_mark(text);
+  text = base::without_byte_order_mark(text);
   const std::size_t first = text.find_first_not_of(kBlank);
   if (first == std::string_view::npos) return {};
   const std::vector<Piece> pieces =

@@ -16,7 +16,6 @@
 namespace fusetune::model {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr std::size_t kMaskDigits = 16;
 /// Bad lines that an error names one by one.
 constexpr std::size_t kNamedLines = 5;
@@ -126,7 +125,7 @@ std::string TrainingData::summary() const {
 
 TrainingData parse_training_data(std::string_view text, std::string_view source) {
   if (is_json(text)) return from_json(text, source);
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  text = base::without_byte_order_mark(text);
   Collector collector;
   std::vector<std::string> bad;
   int number = 0;

@@ -17,6 +17,15 @@ TEST(Trim, RemovesOnlyTheEnds) {
   EXPECT_EQ(trim("x"), "x");
 }
 
+TEST(ByteOrderMark, IsTakenOffTheBeginningOnly) {
+  EXPECT_EQ(without_byte_order_mark("\xef\xbb\xbf"
+                                    "a"),
+            "a");
+  EXPECT_EQ(without_byte_order_mark("a\xef\xbb\xbf"), "a\xef\xbb\xbf");
+  EXPECT_EQ(without_byte_order_mark("\xef\xbb"), "\xef\xbb");
+  EXPECT_EQ(without_byte_order_mark(""), "");
+}
+
 TEST(Split, KeepsEmptyFields) {
   EXPECT_THAT(split("a,,b", ','), ElementsAre("a", "", "b"));
   EXPECT_THAT(split("", ','), ElementsAre(""));

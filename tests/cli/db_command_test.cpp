@@ -74,6 +74,10 @@ TEST_F(DbCommand, ExportImportExportGivesTheSameBytes) {
   EXPECT_THAT(imported.out, HasSubstr("rows.jsonl: 1 segment added; 3 plans added; 2 search runs added"));
   EXPECT_EQ(db({"export", "--db", "second.db"}).out, base::read_file(at("rows.jsonl")));
   EXPECT_EQ(db({"check", "--db", "second.db"}).exit_code, 0);
+
+  base::write_file_atomic(at("marked.jsonl"), "\xef\xbb\xbf" + base::read_file(at("rows.jsonl")));
+  const Outcome marked = db({"import", "marked.jsonl", "--db", "third.db"});
+  EXPECT_EQ(marked.exit_code, 0) << "an editor's byte order mark: " << marked.err;
 }
 
 TEST_F(DbCommand, ExportOfOneTable) {
