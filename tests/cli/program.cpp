@@ -13,7 +13,7 @@ std::string quoted(const std::string& word) {
 
 }  // namespace
 
-Outcome shell(const std::string& script, const std::filesystem::path& directory) {
+Outcome shell(const std::string& script, const std::filesystem::path& directory, double timeout_seconds) {
   const base::TemporaryDirectory files;
   const base::TemporaryDirectory empty;
   const std::filesystem::path where = directory.empty() ? empty.path() : directory;
@@ -23,7 +23,7 @@ Outcome shell(const std::string& script, const std::filesystem::path& directory)
   whole.append("\n{ ").append(script).append("\n} >").append(quoted(out));
   whole.append(" 2>").append(quoted(err)).append(" </dev/null");
   base::ProcessOptions options;
-  options.timeout_seconds = 280;
+  options.timeout_seconds = timeout_seconds;
   const base::ProcessResult result = base::run_process({"/bin/sh", "-c", whole}, options);
   return {result.exit_code, base::read_file(out), base::read_file(err)};
 }

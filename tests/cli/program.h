@@ -19,8 +19,10 @@ struct Outcome {
 /// the user's is found; `directory` overrides it.
 Outcome fusetune(const std::vector<std::string>& words, const std::filesystem::path& directory = {});
 
-/// Runs a shell script in which $FUSETUNE is the program.
-Outcome shell(const std::string& script, const std::filesystem::path& directory = {});
+/// Runs a shell script in which $FUSETUNE is the program. Ends it after so many seconds, 20 less than a test
+/// has unless it says otherwise.
+Outcome shell(const std::string& script, const std::filesystem::path& directory = {},
+              double timeout_seconds = 280);
 
 /// Others than the ends of lines.
 bool has_control_characters(const std::string& text);

@@ -138,7 +138,7 @@ GpuKernel spilling_kernel(block::Problem problem, const lower::GpuTarget& target
   problem.seq = 4096;
   const plan::SegmentVariant attention{{2, 6}, false};
   const lower::GpuSchedule schedule = lower::default_schedule(attention, problem, target);
-  const GpuKernel kernel = codegen::generate_gpu(attention, schedule, problem, target);
+  GpuKernel kernel = codegen::generate_gpu(attention, schedule, problem, target);
   EXPECT_GT(kernel.block_scratch_floats, 0);
   return kernel;
 }

@@ -8,13 +8,16 @@
 namespace fusetune::cli_test {
 namespace {
 
+constexpr double kTimeoutSeconds = 1780;  // the test has 1800
+
 class EverySchedule : public testing::TestWithParam<const char*> {};
 
 TEST_P(EverySchedule, IsRight) {
   const Outcome run = shell(std::string("FUSETUNE_CACHE_DIR='" KERNEL_TEST_CACHE
                                         "' \"$FUSETUNE\" verify --all-segments --schedules all --layers 1 "
                                         "--mask longformer:global=5,window=7,padding_avg=") +
-                            GetParam());
+                                GetParam(),
+                            {}, kTimeoutSeconds);
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
   EXPECT_THAT(run.err, testing::HasSubstr(" 0 failed"));
 }
