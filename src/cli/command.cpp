@@ -63,7 +63,10 @@ constexpr std::array kCommands = {
     Command{"devices", "lists what kernels can run on", "  fusetune devices --json", run_devices},
     Command{"doctor", "says what is here, what is missing and how to get it", "  fusetune doctor",
             run_doctor},
-    Command{"profile", "times each kernel of a plan", "", nullptr},
+    Command{"profile", "times each kernel of a plan",
+            "  fusetune profile 48996 --preset bert-base --seq 128\n"
+            "  fusetune profile 10922 --trace unfused.json --csv=kernels.csv",
+            run_profile},
     Command{"export", "writes a bundle that runs without fusetune",
             "  fusetune export best --preset bert-base --out bundle\n"
             "  fusetune export 48996 --name encoder --seq 64 --mask causal --out bundle",

@@ -219,6 +219,24 @@ PairSeries series_from(const Json& json) {
           .stopped_early = json.at("stopped_early").get<bool>()};
 }
 
+Json to_json(const PlanProfile& profile) {
+  Json passes = Json::array();
+  for (const std::vector<double>& pass : profile.passes_us) passes.push_back(numbers(pass));
+  return {{"outcome", name(profile.outcome)},
+          {"message", profile.message},
+          {"passes_us", std::move(passes)},
+          {"dropped", profile.dropped}};
+}
+
+PlanProfile profile_from(const Json& json) {
+  PlanProfile profile{.outcome = parse_outcome(json.at("outcome").get<std::string>()),
+                      .message = json.at("message").get<std::string>(),
+                      .passes_us = {},
+                      .dropped = json.at("dropped").get<int>()};
+  for (const Json& pass : json.at("passes_us")) profile.passes_us.push_back(numbers(pass));
+  return profile;
+}
+
 /// Runs `decode` on parsed text; whatever is wrong with the text is our own bug.
 template <typename Decode>
 auto decoded(std::string_view text, const char* what, Decode decode) {
@@ -243,6 +261,7 @@ std::string encode(const Request& request) {
                {"whole", request.whole},
                {"plans", std::move(plans)},
                {"pairs", request.pairs},
+               {"passes", request.passes},
                {"reference", kernels_json(request.reference)},
                {"reference_us", request.reference_us},
                {"retry_seconds", request.retry_seconds}};
@@ -254,7 +273,7 @@ Request decode_request(std::string_view text) {
   return decoded(text, "request", [](const Json& json) {
     Request request;
     const int task = json.at("task").get<int>();
-    if (task < 0 || task > static_cast<int>(Task::level))
+    if (task < 0 || task > static_cast<int>(Task::profile))
       throw base::InternalError("a worker was asked for the unknown task " + std::to_string(task));
     request.task = static_cast<Task>(task);
     request.number = json.at("number").get<std::uint64_t>();
@@ -262,6 +281,7 @@ Request decode_request(std::string_view text) {
     request.whole = json.at("whole").get<bool>();
     for (const Json& plan : json.at("plans")) request.plans.push_back(kernels_from(plan));
     request.pairs = json.at("pairs").get<int>();
+    request.passes = json.at("passes").get<int>();
     request.reference = kernels_from(json.at("reference"));
     request.reference_us = json.at("reference_us").get<double>();
     request.retry_seconds = json.at("retry_seconds").get<double>();
@@ -277,7 +297,8 @@ std::string encode(const Reply& reply) {
                {"check", to_json(reply.check)},
                {"measurement", to_json(reply.measurement)},
                {"level_us", number(reply.level_us)},
-               {"series", std::move(series)}});
+               {"series", std::move(series)},
+               {"profile", to_json(reply.profile)}});
 }
 
 Reply decode_reply(std::string_view text) {
@@ -289,6 +310,7 @@ Reply decode_reply(std::string_view text) {
     reply.measurement = measurement_from(json.at("measurement"));
     reply.level_us = number(json.at("level_us"));
     for (const Json& one : json.at("series")) reply.series.push_back(series_from(one));
+    reply.profile = profile_from(json.at("profile"));
     return reply;
   });
 }

@@ -31,15 +31,16 @@ struct WorkerSetup {
   std::string progress;  // path of the Progress page
 };
 
-enum class Task : std::uint8_t { setup, check, measure, compare, run, parts, level };
+enum class Task : std::uint8_t { setup, check, measure, compare, run, parts, level, profile };
 
 struct Request {
   Task task = Task::setup;
   std::uint64_t number = 0;        // of this request in its session
   WorkerSetup setup;               // setup
   bool whole = false;              // the kernels are a plan from hidden to output, not a segment
-  std::vector<PlanKernels> plans;  // check, measure, parts, run, level: one; compare: all, [0] the baseline
+  std::vector<PlanKernels> plans;  // compare: all, [0] the baseline; others: one
   int pairs = 0;                   // compare, parts
+  int passes = 0;                  // profile
   PlanKernels reference;           // measure: timed beside the candidate; empty: none
   double reference_us = 0;         // measure: what that takes by agreement
   double retry_seconds = 0;        // measure: noisy samples are not taken again after this time
@@ -53,6 +54,7 @@ struct Reply {
   Measurement measurement;         // measure
   double level_us = 0;             // level: what a pass takes here and now
   std::vector<PairSeries> series;  // compare; parts: one, the plan against the sum of its parts
+  PlanProfile profile;             // profile
 };
 
 std::string encode(const Request& request);

@@ -428,6 +428,28 @@ PairedComparison Session::compare_with_parts(const PlanKernels& plan, int rounds
   return result;
 }
 
+PlanProfile Session::profile_plan(const PlanKernels& kernels, int passes) {
+  if (passes < 1) throw base::InternalError("a profile needs at least one pass");
+  require_whole(kernels);
+  PlanProfile profile;
+  if (const CheckResult check = impl_->check(kernels, true); check.outcome != Outcome::ok) {
+    profile.outcome = check.outcome;
+    profile.message = check.message;
+    return profile;
+  }
+  Request request;
+  request.task = Task::profile;
+  request.whole = true;
+  request.plans = {kernels};
+  request.passes = passes;
+  const DeviceLock::Hold hold = impl_->lock.for_timing();
+  Exchange exchange = impl_->host.ask(std::move(request), {impl_->options.run_timeout, true});
+  if (exchange.outcome == Outcome::ok) return std::move(exchange.reply.profile);
+  profile.outcome = exchange.outcome;
+  profile.message = exchange.message;
+  return profile;
+}
+
 std::vector<float> Session::run_plan(const PlanKernels& kernels) {
   require_whole(kernels);
   const DeviceLock::Hold hold = impl_->lock.for_compiling();

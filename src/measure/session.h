@@ -97,6 +97,16 @@ struct CheckResult {
   std::vector<TensorCheck> tensors;
 };
 
+/// When the kernels of a plan ran.
+struct PlanProfile {
+  Outcome outcome = Outcome::skipped;  // ok, noisy (too many passes dropped), or how the plan failed
+  std::string message;
+  /// Of each pass, when its first kernel began and when each ended: one more than kernels. Microseconds since
+  /// the first pass began. A kernel's time includes the barrier behind it.
+  std::vector<std::vector<double>> passes_us;
+  int dropped = 0;  // passes from which other processes took CPU time
+};
+
 class Session {
  public:
   /// Probes the machine, finds the compiler, and prepares data and oracle. Throws base::EnvironmentError.
@@ -131,6 +141,9 @@ class Session {
   /// `rounds` times, so that the machine's drift cancels. ratio = whole / sum with its own 95 % interval;
   /// time_a is the sum, time_b the plan. Nothing is checked: the plan and its segments must have been.
   PairedComparison compare_with_parts(const PlanKernels& plan, int rounds);
+  /// Times each kernel of a plan in `passes` passes over it, which is checked first. Weights are where the
+  /// cache mode has them.
+  PlanProfile profile_plan(const PlanKernels& kernels, int passes);
   /// Runs a plan once on the session's data and returns `output` as float32.
   std::vector<float> run_plan(const PlanKernels& kernels);
 

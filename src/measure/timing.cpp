@@ -73,15 +73,23 @@ Timer::Timer(backend::cpu::Runner& runner, CacheMode mode, double min_sample_sec
 
 Timer::~Timer() = default;
 
-/// Runs the passes back to back, each with the next copy; seconds of all of them.
+/// Adds the launches of a pass with the next copy.
+void Timer::next_copy(TimedSequence& sequence) {
+  const std::vector<Launch>& copy = sequence.copies[sequence.next_copy];
+  launches_.insert(launches_.end(), copy.begin(), copy.end());
+  sequence.next_copy = (sequence.next_copy + 1) % sequence.copies.size();
+}
+
+/// In cache mode cold.
+void Timer::flush_caches() {
+  if (flush_) runner_.run(std::array{Launch{stream_over, &flush_->args}});
+}
+
+/// Runs the passes back to back; seconds of all of them.
 double Timer::run_passes(TimedSequence& sequence, int passes) {
   launches_.clear();
-  for (int pass = 0; pass < passes; ++pass) {
-    const std::vector<Launch>& copy = sequence.copies[sequence.next_copy];
-    launches_.insert(launches_.end(), copy.begin(), copy.end());
-    sequence.next_copy = (sequence.next_copy + 1) % sequence.copies.size();
-  }
-  if (flush_) runner_.run(std::array{Launch{stream_over, &flush_->args}});
+  for (int pass = 0; pass < passes; ++pass) next_copy(sequence);
+  flush_caches();
   const double seconds = runner_.run_timed(launches_);
   if (!std::isfinite(seconds) || seconds <= 0) {
     throw base::InternalError("the clock gave a time that is not positive for a launch sequence");
@@ -107,6 +115,19 @@ Sample Timer::sample(TimedSequence& sequence) {
   if (sequence.prepare) sequence.prepare();
   const auto run = [&](int passes) { return run_passes(sequence, passes); };
   return take_sample(run, sequence.passes, runner_.threads());
+}
+
+StampedPass Timer::stamped_pass(TimedSequence& sequence) {
+  if (sequence.passes == 0) calibrate(sequence);
+  launches_.clear();
+  next_copy(sequence);
+  flush_caches();
+  StampedPass pass;
+  pass.times.resize(launches_.size() + 1);
+  const ProcessTimes before = ProcessTimes::now();
+  runner_.run_stamped(launches_, pass.times);
+  pass.interrupted = was_interrupted(before, ProcessTimes::now(), runner_.threads());
+  return pass;
 }
 
 /// One attempt at a series: groups of samples, each between two references.

@@ -70,6 +70,12 @@ std::int64_t rotation_bytes(CacheMode mode, const block::Problem& problem, std::
 /// Bytes that replace everything in the caches when streamed.
 std::int64_t cache_flush_bytes(std::int64_t l3_bytes);
 
+/// When the first launch of a pass began, and when each ended.
+struct StampedPass {
+  std::vector<std::chrono::steady_clock::time_point> times;
+  bool interrupted = false;  // as of a Sample
+};
+
 class Timer {
  public:
   /// `flush_bytes` is used by cache mode cold only. The runner must outlive the timer.
@@ -83,6 +89,8 @@ class Timer {
   /// `count` good samples, or `noisy`. Is not tried again after `retry_until`.
   SampleSeries series(TimedSequence& sequence, int count, std::chrono::steady_clock::time_point retry_until,
                       const Reference& reference = {});
+  /// One pass with the time of each launch; warms up as a sample does.
+  StampedPass stamped_pass(TimedSequence& sequence);
   /// What a pass takes on this machine undisturbed, microseconds: where the fastest two of several medians
   /// over a quarter of a second agree; after five seconds, whether they agree or not.
   double level(TimedSequence& sequence);
@@ -91,6 +99,8 @@ class Timer {
   struct FlushBuffer;
   class Series;
   void calibrate(TimedSequence& sequence);
+  void next_copy(TimedSequence& sequence);
+  void flush_caches();
   double run_passes(TimedSequence& sequence, int passes);
 
   backend::cpu::Runner& runner_;

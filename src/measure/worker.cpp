@@ -8,6 +8,7 @@
 #include <csignal>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -84,6 +85,9 @@ class Worker {
       case Task::level:
         use_reference(request.plans.at(0));
         reply.level_us = timer_.level(reference_sequence_);
+        break;
+      case Task::profile:
+        reply.profile = profile(request);
         break;
     }
     return reply;
@@ -208,6 +212,31 @@ class Worker {
       return sum;
     };
     return time_pairs(2, request.pairs, sample, request.number).at(1);
+  }
+
+  PlanProfile profile(const Request& request) {
+    Candidate plan(bench_, request.plans.at(0), /*whole=*/true);
+    TimedSequence sequence = plan.sequence();
+    sequence.prepare();
+    PlanProfile profile;
+    std::optional<Clock::time_point> begin;
+    while (static_cast<int>(profile.passes_us.size()) < request.passes &&
+           !is_noisy(profile.dropped, request.passes)) {
+      ++progress_.steps;
+      const StampedPass pass = timer_.stamped_pass(sequence);
+      if (pass.interrupted) {
+        ++profile.dropped;
+        continue;
+      }
+      if (!begin) begin = pass.times.front();
+      std::vector<double>& times_us = profile.passes_us.emplace_back();
+      for (const Clock::time_point time : pass.times)
+        times_us.push_back(std::chrono::duration<double, std::micro>(time - *begin).count());
+    }
+    const bool enough = static_cast<int>(profile.passes_us.size()) == request.passes;
+    profile.outcome = enough ? Outcome::ok : Outcome::noisy;
+    if (!enough) profile.message = "other processes took CPU time from more than a fifth of its passes";
+    return profile;
   }
 
   WorkerSetup setup_;

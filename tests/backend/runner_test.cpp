@@ -199,6 +199,8 @@ void wait_two_milliseconds(const ft_args*, int thread, int, ft_barrier*) {
   while (std::chrono::steady_clock::now() < end) ft_pause();
 }
 
+void nothing(const ft_args*, int, int, ft_barrier*) {}
+
 TEST(Runner, TimesFromTheFirstToAfterTheLastLaunch) {
   Runner runner(2);
   const std::array<Launch, 3> launches = {Launch{&wait_two_milliseconds, nullptr},
@@ -209,6 +211,26 @@ TEST(Runner, TimesFromTheFirstToAfterTheLastLaunch) {
   const double outside = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   EXPECT_GE(seconds, 6e-3);
   EXPECT_LE(seconds, outside);
+}
+
+TEST(Runner, StampsTheEndOfEachLaunch) {
+  Runner runner(2);
+  const std::array<Launch, 3> launches = {
+      Launch{&wait_two_milliseconds, nullptr}, {&nothing, nullptr}, {&wait_two_milliseconds, nullptr}};
+  using Clock = std::chrono::steady_clock;
+  std::array<Clock::time_point, 4> times;
+  const auto before = Clock::now();
+  runner.run_stamped(launches, times);
+  const auto after = Clock::now();
+  const auto milliseconds = [&](std::size_t launch) {
+    return std::chrono::duration<double, std::milli>(times[launch + 1] - times[launch]).count();
+  };
+  EXPECT_GE(times.front(), before);
+  EXPECT_LE(times.back(), after);
+  EXPECT_GE(milliseconds(0), 2);
+  EXPECT_GE(milliseconds(1), 0);
+  EXPECT_GE(milliseconds(2), 2);
+  EXPECT_THROW(runner.run_stamped(launches, std::span(times).first(3)), base::InternalError);
 }
 
 TEST(Runner, NothingToRunTakesNoTime) {

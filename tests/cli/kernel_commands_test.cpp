@@ -182,6 +182,50 @@ TEST(Bench, FirstPlanIsTheBaseline) {
   EXPECT_EQ(run.exit_code == 0, rows[0]["outcome"] == "ok" && rows[1]["outcome"] == "ok");
 }
 
+TEST(Profile, TimesEachKernelAndWritesATrace) {
+  const base::TemporaryDirectory directory;
+  const Outcome run = on_small_block(
+      {"profile", "48996", "--passes", "9", "--json=kernels.json", "--csv", "--trace", "trace.json"},
+      directory.path());
+  if (run.exit_code == 1 && run.err.find("noisy: ") != std::string::npos)
+    GTEST_SKIP() << "this machine is too busy to time anything";
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, testing::StartsWith("kernel,calls,total_us,mean_us,"));
+
+  const auto rows = nlohmann::json::parse(base::read_file(directory.path() / "kernels.json"));
+  ASSERT_EQ(rows.size(), 7u);
+  EXPECT_EQ(rows[1]["kernel"], "[1-6]*");
+  double share = 0, total_us = 0;
+  for (const auto& row : rows) {
+    EXPECT_EQ(row["calls"], 9);
+    EXPECT_LE(row["min_us"], row["mean_us"]);
+    EXPECT_GE(row["max_us"], row["median_us"]);
+    EXPECT_NEAR(row["total_us"].get<double>(), 9 * row["mean_us"].get<double>(), 1e-6);
+    share += row["share_percent"].get<double>();
+    total_us += row["total_us"].get<double>();
+  }
+  EXPECT_NEAR(share, 100, 1e-6);
+
+  // A pass is its kernels, one behind the other.
+  const auto trace = nlohmann::json::parse(base::read_file(directory.path() / "trace.json"));
+  std::map<int, double> track_us;
+  std::map<int, int> events;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    track_us[event["tid"]] += event["dur"].get<double>();
+    ++events[event["tid"]];
+  }
+  EXPECT_EQ(events, (std::map<int, int>{{1, 9}, {2, 9 * 7}}));
+  EXPECT_NEAR(track_us[1], total_us, 0.1);  // events are rounded to nanoseconds
+  EXPECT_NEAR(track_us[2], total_us, 0.1);
+}
+
+TEST(Profile, RefusesSeveralPlansAndNone) {
+  EXPECT_THAT(fusetune({"profile", "0", "1"}).err, HasSubstr("one MASK"));
+  EXPECT_EQ(fusetune({"profile"}).exit_code, 2);
+  EXPECT_EQ(fusetune({"profile", "0", "--passes", "0"}).exit_code, 2);
+}
+
 TEST(Schedules, GivenOnTheCommandLineVariantByVariant) {
   const Outcome checked =
       on_small_block({"verify", "--variant", "[0]", "[14]", "--schedules", "all", "--json"});

@@ -38,6 +38,7 @@ TEST(Protocol, RequestsReadBack) {
   request.whole = true;
   request.plans = {{kernel(), kernel()}, {}};
   request.pairs = 160;
+  request.passes = 50;
   request.reference = {kernel()};
   request.reference_us = 0.1;
   const Request back = decode_request(encode(request));
@@ -45,6 +46,7 @@ TEST(Protocol, RequestsReadBack) {
   EXPECT_EQ(back.number, request.number);
   EXPECT_TRUE(back.whole);
   EXPECT_EQ(back.pairs, 160);
+  EXPECT_EQ(back.passes, 50);
   EXPECT_EQ(back.reference_us, 0.1);
   ASSERT_EQ(back.reference.size(), 1U);
   EXPECT_EQ(back.reference[0].symbol, kernel().symbol);
@@ -117,6 +119,8 @@ TEST(Protocol, RepliesReadBackWithNumbersThatJsonLacks) {
                    .plan_us = {3, 4},
                    .dropped = 5,
                    .stopped_early = true}};
+  reply.profile = {
+      .outcome = Outcome::noisy, .message = "busy", .passes_us = {{0, 1.5}, {2, 4}}, .dropped = 7};
   const Reply back = decode_reply(encode(reply));
   EXPECT_EQ(back.error, "no memory");
   EXPECT_TRUE(back.internal_error);
@@ -139,6 +143,10 @@ TEST(Protocol, RepliesReadBackWithNumbersThatJsonLacks) {
   ASSERT_EQ(back.series.size(), 1U);
   EXPECT_EQ(back.series[0].plan_us, (std::vector<double>{3, 4}));
   EXPECT_TRUE(back.series[0].stopped_early);
+  EXPECT_EQ(back.profile.outcome, Outcome::noisy);
+  EXPECT_EQ(back.profile.message, "busy");
+  EXPECT_EQ(back.profile.passes_us, reply.profile.passes_us);
+  EXPECT_EQ(back.profile.dropped, 7);
 }
 
 TEST(Protocol, BrokenTextIsOurBug) {

@@ -247,6 +247,32 @@ TEST_F(SessionTest, WholePlans) {
   EXPECT_NE(results[0].outcome, Outcome::skipped);
 }
 
+TEST_F(SessionTest, ProfilesSayWhenEachKernelRan) {
+  const block::Problem problem = small_problem();
+  SessionOptions options = quick_options();
+  options.threads = 1;
+  Session session(problem, options);
+  const auto kernels =
+      compile(session, {block_kernel(problem, "whole"), block_kernel(problem, "wrong", 1, "output[3] = 0;")});
+  const PlanProfile profile = session.profile_plan({kernels[0]}, 7);
+  if (profile.outcome == Outcome::noisy) GTEST_SKIP() << "this machine is too busy to time anything";
+  ASSERT_EQ(profile.outcome, Outcome::ok) << profile.message;
+  ASSERT_EQ(profile.passes_us.size(), 7U);
+  EXPECT_EQ(profile.passes_us[0][0], 0);
+  double end = 0;
+  for (const std::vector<double>& pass : profile.passes_us) {
+    ASSERT_EQ(pass.size(), 2U);
+    EXPECT_GE(pass[0], end);
+    EXPECT_GT(pass[1], pass[0]);
+    end = pass[1];
+  }
+
+  const PlanProfile wrong = session.profile_plan({kernels[1]}, 7);
+  EXPECT_EQ(wrong.outcome, Outcome::wrong_result);
+  EXPECT_TRUE(wrong.passes_us.empty());
+  EXPECT_THROW(session.profile_plan({kernels[0]}, 0), base::InternalError);
+}
+
 TEST_F(SessionTest, CandidatesAreTimedBesideTheReferenceWhichIsAskedForOnce) {
   const block::Problem problem = small_problem();
   SessionOptions options = quick_options();

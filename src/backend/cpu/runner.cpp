@@ -110,10 +110,10 @@ struct Runner::Impl {
   }
   ~Impl() { end_workers(); }
 
-  double run(std::span<const Launch> job);
+  double run(std::span<const Launch> job, Clock::time_point* times = nullptr);
   void work(int thread);
   std::uint32_t await_job(std::uint32_t seen);
-  void execute(std::span<const Launch> job, int thread);
+  void execute(std::span<const Launch> job, int thread, Clock::time_point* ends = nullptr);
   void post(std::span<const Launch> job);
   void end_workers();
   int cpu_of(int thread) const { return share ? -1 : cpus[static_cast<std::size_t>(thread)]; }
@@ -170,14 +170,15 @@ void Runner::Impl::work(int thread) {
   }
 }
 
-void Runner::Impl::execute(std::span<const Launch> job, int thread) {
+void Runner::Impl::execute(std::span<const Launch> job, int thread, Clock::time_point* ends) {
   for (const Launch& launch : job) {
     launch.function(launch.args, thread, threads, &barrier);
     meet(barrier, threads, share);
+    if (ends != nullptr) *ends++ = Clock::now();
   }
 }
 
-double Runner::Impl::run(std::span<const Launch> job) {
+double Runner::Impl::run(std::span<const Launch> job, Clock::time_point* times) {
   if (job.empty()) return 0;
   const PinnedHere pinned(cpu_of(0));
   const FlushDenormals flush;
@@ -189,7 +190,8 @@ double Runner::Impl::run(std::span<const Launch> job) {
   }
   const auto start = Clock::now();
   meet(barrier, threads, share);
-  execute(job, 0);
+  execute(job, 0, times != nullptr ? times + 1 : nullptr);
+  if (times != nullptr) *times = start;
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
@@ -204,5 +206,11 @@ Runner::~Runner() = default;
 int Runner::threads() const { return impl_->threads; }
 void Runner::run(std::span<const Launch> launches) { impl_->run(launches); }
 double Runner::run_timed(std::span<const Launch> launches) { return impl_->run(launches); }
+void Runner::run_stamped(std::span<const Launch> launches, std::span<Clock::time_point> times) {
+  if (times.size() != launches.size() + 1)
+    throw base::InternalError(std::to_string(times.size()) + " times for " + std::to_string(launches.size()) +
+                              " launches");
+  impl_->run(launches, times.data());
+}
 
 }  // namespace fusetune::backend::cpu

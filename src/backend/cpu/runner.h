@@ -1,6 +1,7 @@
 // Runs sequences of generated kernels on pinned, actively waiting threads, and times them.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <span>
@@ -32,6 +33,9 @@ class Runner {
   /// The same, timed by thread 0 on the steady clock from before the first to after the last launch, in
   /// seconds. Workers are already spinning when the clock starts.
   double run_timed(std::span<const Launch> launches);
+  /// The same, with the time at which each launch ended: what lies between two times is a kernel and the
+  /// barrier behind it. `times` has one more element than there are launches, the first for the beginning.
+  void run_stamped(std::span<const Launch> launches, std::span<std::chrono::steady_clock::time_point> times);
 
  private:
   struct Impl;
