@@ -1,8 +1,9 @@
-// profile: what each kernel of a plan takes, as a table and as a trace.
+// profile: what each kernel of a plan takes, as a table, a trace and an SQLite file.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -18,32 +19,50 @@
 #include "lower/program.h"
 #include "measure/statistics.h"
 #include "report/chrome_trace.h"
+#include "store/profile_file.h"
 
 namespace fusetune::cli {
 namespace {
 
 constexpr int kDefaultPasses = 50, kMostPasses = 10000;
 
-struct ProfiledKernel {
-  const backend::cpu::CompiledKernel& kernel;
-  lower::StaticCosts costs;
-  std::vector<double> times_us;  // of each pass
-};
+store::ProfileRecord record_of(plan::FusionMask mask, const measure::Session& session,
+                               const measure::SessionOptions& options, const measure::PlanKernels& kernels,
+                               measure::PlanProfile profile) {
+  store::ProfileRecord record;
+  record.problem = session.problem().key();
+  record.mask = mask.value;
+  record.plan = plan::FusionPlan::from_mask(mask).to_string();
+  record.environment = {session.environment().fingerprint, session.environment().fields};
+  record.program = FUSETUNE_VERSION;
+  record.cache_mode = measure::name(options.cache);
+  for (const backend::cpu::CompiledKernel& kernel : kernels) {
+    const codegen::KernelSource& source = kernel.source;
+    const lower::StaticCosts costs = lower::static_costs(source.variant.segment, session.problem());
+    record.kernels.push_back({source.variant.to_string(), source.symbol, source.schedule.to_string(),
+                              source.hash, costs.flops, costs.bytes_read, costs.bytes_written});
+  }
+  record.passes_us = std::move(profile.passes_us);
+  record.dropped = profile.dropped;
+  return record;
+}
 
 double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
-std::vector<ProfiledKernel> kernels_of(const measure::PlanKernels& kernels,
-                                       const measure::PlanProfile& profile, const block::Problem& problem) {
-  std::vector<ProfiledKernel> result;
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    result.push_back({kernels[i], lower::static_costs(kernels[i].source.variant.segment, problem), {}});
-    for (const std::vector<double>& pass : profile.passes_us)
-      result.back().times_us.push_back(pass[i + 1] - pass[i]);
-  }
-  return result;
+/// Microseconds of a kernel in each pass.
+std::vector<double> times_of(const store::ProfileRecord& record, std::size_t kernel) {
+  std::vector<double> times;
+  for (const std::vector<double>& pass : record.passes_us) times.push_back(pass[kernel + 1] - pass[kernel]);
+  return times;
 }
 
-report::Table rows(const std::vector<ProfiledKernel>& kernels) {
+std::vector<double> pass_times(const store::ProfileRecord& record) {
+  std::vector<double> times;
+  for (const std::vector<double>& pass : record.passes_us) times.push_back(pass.back() - pass.front());
+  return times;
+}
+
+report::Table rows(const store::ProfileRecord& record) {
   report::Table table({{"kernel", "kernel"},
                        {"calls", "calls"},
                        {"total_us", "total us", 1},
@@ -55,76 +74,88 @@ report::Table rows(const std::vector<ProfiledKernel>& kernels) {
                        {"gflop_per_s", "GFLOP/s", 1},
                        {"gbyte_per_s", "GB/s", 1},
                        {"schedule", "schedule"}});
-  double whole = 0;
-  for (const ProfiledKernel& kernel : kernels) whole += sum(kernel.times_us);
-  for (const auto& [kernel, costs, times] : kernels) {
+  const double whole = sum(pass_times(record));
+  for (std::size_t i = 0; i < record.kernels.size(); ++i) {
+    const store::ProfiledKernel& kernel = record.kernels[i];
+    const std::vector<double> times = times_of(record, i);
     const double total = sum(times), mean = total / static_cast<double>(times.size());
     const auto [least, most] = std::minmax_element(times.begin(), times.end());
-    table.add({kernel.source.variant.to_string(), static_cast<std::int64_t>(times.size()), total, mean,
-               measure::median(times), *least, *most, 100 * (total / whole), costs.flops / mean * 1e-3,
-               (costs.bytes_read + costs.bytes_written) / mean * 1e-3, kernel.source.schedule.to_string()});
+    table.add({kernel.name, static_cast<std::int64_t>(times.size()), total, mean, measure::median(times),
+               *least, *most, 100 * (total / whole), kernel.flops / mean * 1e-3,
+               (kernel.bytes_read + kernel.bytes_written) / mean * 1e-3, kernel.schedule});
   }
   return table;
 }
 
-std::vector<double> pass_times(const measure::PlanProfile& profile) {
-  std::vector<double> times;
-  for (const std::vector<double>& pass : profile.passes_us) times.push_back(pass.back() - pass.front());
-  return times;
-}
-
-std::string summary(const measure::PlanProfile& profile) {
-  const measure::TimingSummary time = measure::summarize(pass_times(profile));
+std::string summary(const store::ProfileRecord& record) {
+  const measure::TimingSummary time = measure::summarize(pass_times(record));
   return fmt::format(
       "{} passes, median {} us, MAD {} us, fastest {} us; {} dropped, as other processes ran\n", time.count,
       base::format_fixed(time.median_us, 1), base::format_fixed(time.mad_us, 1),
-      base::format_fixed(time.min_us, 1), profile.dropped);
+      base::format_fixed(time.min_us, 1), record.dropped);
 }
 
-std::string trace_of(const plan::FusionPlan& plan, const std::vector<ProfiledKernel>& kernels,
-                     const measure::PlanProfile& profile, const std::string& heading) {
+std::string trace_of(const store::ProfileRecord& record, const std::string& heading) {
   report::TraceTrack passes{"passes", {}}, launches{"kernels", {}};
-  for (std::size_t p = 0; p < profile.passes_us.size(); ++p) {
-    const std::vector<double>& times = profile.passes_us[p];
+  for (std::size_t p = 0; p < record.passes_us.size(); ++p) {
+    const std::vector<double>& times = record.passes_us[p];
     passes.events.push_back({fmt::format("pass {}", p + 1), times.front(), times.back() - times.front(), {}});
-    for (std::size_t k = 0; k < kernels.size(); ++k) {
-      const codegen::KernelSource& source = kernels[k].kernel.source;
-      launches.events.push_back({source.variant.to_string(),
+    for (std::size_t k = 0; k < record.kernels.size(); ++k) {
+      const store::ProfiledKernel& kernel = record.kernels[k];
+      launches.events.push_back({kernel.name,
                                  times[k],
                                  times[k + 1] - times[k],
-                                 {{"symbol", source.symbol},
-                                  {"schedule", source.schedule.to_string()},
-                                  {"flops", kernels[k].costs.flops},
-                                  {"bytes_read", kernels[k].costs.bytes_read},
-                                  {"bytes_written", kernels[k].costs.bytes_written}}});
+                                 {{"symbol", kernel.symbol},
+                                  {"schedule", kernel.schedule},
+                                  {"flops", kernel.flops},
+                                  {"bytes_read", kernel.bytes_read},
+                                  {"bytes_written", kernel.bytes_written}}});
     }
   }
-  return report::chrome_trace(fmt::format("plan {}: {}", plan.to_string(), heading), {passes, launches});
+  return report::chrome_trace(fmt::format("plan {}: {}", record.plan, heading), {passes, launches});
 }
+
+struct ProfileArguments {
+  int passes = kDefaultPasses;
+  std::string trace, sqlite;
+
+  void declare(Options& options) {
+    options.integer("--passes", passes, "N", "passes over the plan", 1, kMostPasses);
+    options.text("--trace", trace, "FILE", "every launch as a Chrome trace: open it at ui.perfetto.dev");
+    options.text("--sqlite", sqlite, "FILE", "every launch as a new SQLite file");
+  }
+  /// Before long work.
+  void check() const {
+    if (!sqlite.empty()) store::require_new_profile_file(sqlite);
+  }
+  void write(const store::ProfileRecord& record, const std::string& heading) const {
+    if (!trace.empty()) base::write_file_atomic(trace, trace_of(record, heading));
+    if (!sqlite.empty()) store::write_profile_file(sqlite, record);
+  }
+};
 
 }  // namespace
 
 int run_profile(Options& options) {
   MaskArguments mask_arguments;
+  ProfileArguments arguments;
   ScheduleOption schedule;
   SessionArguments session_arguments;
   ProblemOptions problem_options;
   RowsOutput output;
-  int passes = kDefaultPasses;
-  std::string trace;
   mask_arguments.declare(options, false);
-  options.integer("--passes", passes, "N", "passes over the plan", 1, kMostPasses);
-  options.text("--trace", trace, "FILE", "every launch as a Chrome trace: open it at ui.perfetto.dev");
+  arguments.declare(options);
   output.declare(options);
   schedule.declare(options);
   session_arguments.declare(options);
   problem_options.declare(options);
   options.footnote(
-      "A kernel's time includes the barrier of all threads behind it. GFLOP/s and GB/s count the operations "
-      "and "
-      "the bytes that its operators need at least.");
+      "A kernel's time includes the barrier of all threads behind it. GFLOP/s and GB/s count what its "
+      "operators "
+      "need at least.");
   options.parse();
   output.check();
+  arguments.check();
 
   const std::vector<plan::FusionMask> masks = mask_arguments.at_least_one();
   if (masks.size() > 1) throw base::UsageError("profile takes one MASK: bench compares several plans");
@@ -139,7 +170,7 @@ int run_profile(Options& options) {
   const std::string heading = fmt::format("{}   {}   {}", describe(problem), describe(session.environment()),
                                           describe(schedules, distinct_variants({&plan, 1})));
   base::note(heading);
-  const measure::PlanProfile profile = session.profile_plan(kernels, passes);
+  measure::PlanProfile profile = session.profile_plan(kernels, arguments.passes);
   stop_if_interrupted();
   if (profile.outcome != measure::Outcome::ok) {
     base::note(
@@ -147,10 +178,10 @@ int run_profile(Options& options) {
     return kBadAnswer;
   }
 
-  const std::vector<ProfiledKernel> profiled = kernels_of(kernels, profile, problem);
-  if (!trace.empty()) base::write_file_atomic(trace, trace_of(plan, profiled, profile, heading));
-  const report::Table table = rows(profiled);
-  if (!output.write(table)) print(table.to_text() + summary(profile));
+  const store::ProfileRecord record =
+      record_of(masks.front(), session, session_options, kernels, std::move(profile));
+  arguments.write(record, heading);
+  if (!output.write(rows(record))) print(rows(record).to_text() + summary(record));
   return kDone;
 }
 

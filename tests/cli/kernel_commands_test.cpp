@@ -184,9 +184,9 @@ TEST(Bench, FirstPlanIsTheBaseline) {
 
 TEST(Profile, TimesEachKernelAndWritesATrace) {
   const base::TemporaryDirectory directory;
-  const Outcome run = on_small_block(
-      {"profile", "48996", "--passes", "9", "--json=kernels.json", "--csv", "--trace", "trace.json"},
-      directory.path());
+  const Outcome run = on_small_block({"profile", "48996", "--passes", "9", "--json=kernels.json", "--csv",
+                                      "--trace", "trace.json", "--sqlite", "p.db"},
+                                     directory.path());
   if (run.exit_code == 1 && run.err.find("noisy: ") != std::string::npos)
     GTEST_SKIP() << "this machine is too busy to time anything";
   ASSERT_EQ(run.exit_code, 0) << run.err;
@@ -205,6 +205,11 @@ TEST(Profile, TimesEachKernelAndWritesATrace) {
     total_us += row["total_us"].get<double>();
   }
   EXPECT_NEAR(share, 100, 1e-6);
+
+  EXPECT_EQ(base::read_file(directory.path() / "p.db").substr(0, 15), "SQLite format 3");
+  const Outcome again = on_small_block({"profile", "0", "--sqlite", "p.db"}, directory.path());
+  EXPECT_EQ(again.exit_code, 2) << again.out;
+  EXPECT_THAT(again.err, HasSubstr("'p.db' exists"));
 
   // A pass is its kernels, one behind the other.
   const auto trace = nlohmann::json::parse(base::read_file(directory.path() / "trace.json"));
