@@ -16,6 +16,10 @@ test_packages=(
 # To run tools/test --full as well. hipcc is 66 MB to fetch and 350 MB installed.
 full_packages=(clang-tidy-16 clang-16 libclang-rt-16-dev hipcc)
 
+# To compare with PyTorch, ONNX Runtime and oneDNN as well (tools/bench_peers): torch.compile needs Python's headers, and
+# CMake finds oneDNN only beside OpenCL.
+peer_packages=(libdnnl-dev ocl-icd-opencl-dev opencl-c-headers python3 python3-numpy python3-venv python3-dev)
+
 is_installed() { dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
 
 # apt_get ARGUMENTS...: as root, or with sudo when it asks nothing.
