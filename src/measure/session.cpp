@@ -1,6 +1,9 @@
 #include "measure/session.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -107,6 +110,19 @@ void require_whole(const PlanKernels& kernels) {
   }
 }
 
+/// Adds the time from its making to its end, seconds.
+class AddSeconds {
+ public:
+  explicit AddSeconds(double& sum) : sum_(sum) {}
+  ~AddSeconds() { sum_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  AddSeconds(const AddSeconds&) = delete;
+  AddSeconds& operator=(const AddSeconds&) = delete;
+
+ private:
+  double& sum_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 /// The same text means the same machine code.
 std::string identity(const PlanKernels& kernels) {
   base::Hasher hasher;
@@ -165,7 +181,7 @@ struct Session::Impl {
         environment(describe_environment(cpu, isa, threads, found_compiler, options.cache)),
         compiler(found_compiler, isa, compile_options(options)),
         lock(kCpuDevice, options.poll),
-        image(make_image()),
+        image(options.runs ? std::optional(make_image()) : std::nullopt),
         host(options.program.empty() ? "/proc/self/exe" : options.program, worker_setup(),
              [this] { poll(); }) {}
 
@@ -187,7 +203,7 @@ struct Session::Impl {
             .min_sample_seconds = options.min_sample_seconds,
             .rotation_bytes = rotation_bytes(options.cache, problem, cpu.l3_bytes),
             .flush_bytes = cache_flush_bytes(cpu.l3_bytes),
-            .image = image.path(),
+            .image = image ? image->path() : std::string(),
             .progress = {}};
   }
 
@@ -195,6 +211,7 @@ struct Session::Impl {
     return ask(task, kernels, whole, options.run_timeout);
   }
   Exchange ask(Task task, const PlanKernels& kernels, bool whole, double timeout) {
+    if (!image) throw base::InternalError("a session that prepared no data was asked to run a kernel");
     Request request;
     request.task = task;
     request.whole = whole;
@@ -232,7 +249,8 @@ struct Session::Impl {
   Environment environment;
   backend::cpu::KernelCompiler compiler;
   DeviceLock lock;
-  SharedImage image;
+  std::optional<SharedImage> image;  // nullopt: options.runs is false
+  Spent spent;
   std::function<void()> watch;  // called while a worker is waited for; empty: nobody looks
   WorkerHost host;
   std::function<TimingReference()> find_reference;  // until it was asked
@@ -255,6 +273,8 @@ CheckResult Session::Impl::check(const PlanKernels& kernels, bool whole) {
 Measurement Session::Impl::measure(const PlanKernels& kernels, bool whole) {
   find_reference_now();
   const DeviceLock::Hold hold = lock.for_timing();
+  const AddSeconds clock(spent.measure_s);
+  ++spent.measured;
   Exchange exchange = ask(Task::measure, kernels, whole, options.run_timeout + reference_seconds());
   Measurement measurement;
   if (exchange.outcome != Outcome::ok) {
@@ -373,8 +393,18 @@ lower::CpuTarget Session::target() const {
 std::vector<backend::cpu::CompileResult> Session::compile(std::span<const codegen::KernelSource> kernels,
                                                           const std::function<void(int, int)>& progress) {
   const DeviceLock::Hold hold = impl_->lock.for_compiling();
-  return impl_->compiler.compile(kernels, progress);
+  const AddSeconds clock(impl_->spent.compile_s);
+  auto results = impl_->compiler.compile(kernels, progress);
+  impl_->spent.compiled += static_cast<int>(std::count_if(
+      results.begin(), results.end(), [](const auto& result) { return result.kernel.compile_seconds > 0; }));
+  return results;
 }
+
+std::size_t Session::count_missing(std::span<const codegen::KernelSource> kernels) const {
+  return impl_->compiler.count_missing(kernels);
+}
+
+const Spent& Session::spent() const { return impl_->spent; }
 
 CheckResult Session::check_segment(const CompiledKernel& kernel) { return impl_->check({kernel}, false); }
 

@@ -42,6 +42,9 @@ struct SessionOptions {
   std::filesystem::path weights;  // --weights FILE, with `layer`; empty: generated data
   int layer = 0;
   std::filesystem::path input;  // --input X.npy; empty: generated
+  /// False: nothing is going to run, so that neither data nor oracle are prepared. Checking and timing are
+  /// then a base::InternalError.
+  bool runs = true;
   /// Called a few times a second while a worker or compilers are waited for. What it throws ends them and
   /// passes through.
   std::function<void()> poll;
@@ -107,6 +110,14 @@ struct PlanProfile {
   int dropped = 0;  // passes from which other processes took CPU time
 };
 
+/// Where a session's time went, seconds by the clock.
+struct Spent {
+  double compile_s = 0;
+  int compiled = 0;  // kernels that were not in the cache
+  double measure_s = 0;
+  int measured = 0;  // candidates checked and timed, one call each
+};
+
 class Session {
  public:
   /// Probes the machine, finds the compiler, and prepares data and oracle. Throws base::EnvironmentError.
@@ -120,6 +131,10 @@ class Session {
   /// Compiles in parallel; nothing is timed meanwhile.
   std::vector<backend::cpu::CompileResult> compile(std::span<const codegen::KernelSource> kernels,
                                                    const std::function<void(int, int)>& progress = {});
+  /// How many of these compile() would have to compile, the others being in the cache.
+  std::size_t count_missing(std::span<const codegen::KernelSource> kernels) const;
+  /// By compile(), measure_segment() and measure_plan() so far.
+  const Spent& spent() const;
   /// Checks one segment on the oracle's inputs, without timing.
   CheckResult check_segment(const backend::cpu::CompiledKernel& kernel);
   /// Checks a whole plan from `hidden` to `output`.

@@ -95,6 +95,13 @@ std::optional<fs::path> KernelCache::find(const std::string& key) {
   return library;
 }
 
+bool KernelCache::contains(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  if (linked_.contains(key)) return true;
+  std::error_code ignored;
+  return !readable_.empty() && fs::exists(readable_ / kKernels / key, ignored);
+}
+
 fs::path KernelCache::store_library(std::string_view content) {
   const std::string name = base::hash_hex(content) + ".so";
   const std::lock_guard lock(mutex_);

@@ -32,6 +32,8 @@ class KernelCache {
 
   /// The intact library that holds the kernel of `key`.
   std::optional<std::filesystem::path> find(const std::string& key);
+  /// A library is there under the kernel's key; its content is not read, which find() does.
+  bool contains(const std::string& key);
   /// Stores a library's bytes and returns its path. Throws base::EnvironmentError when it can be written
   /// nowhere.
   std::filesystem::path store_library(std::string_view content);

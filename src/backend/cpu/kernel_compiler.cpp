@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <set>
 #include <stop_token>
 #include <string_view>
 #include <thread>
@@ -431,6 +432,15 @@ KernelCompiler::~KernelCompiler() = default;
 std::vector<CompileResult> KernelCompiler::compile(std::span<const KernelSource> kernels,
                                                    const std::function<void(int, int)>& progress) {
   return CompileBatch(impl_->state, kernels).run(progress);
+}
+
+std::size_t KernelCompiler::count_missing(std::span<const KernelSource> kernels) const {
+  std::set<std::string> missing;
+  for (const KernelSource& kernel : kernels) {
+    std::string key = impl_->state.key(kernel);
+    if (!impl_->state.cache.contains(key)) missing.insert(std::move(key));
+  }
+  return missing.size();
 }
 
 }  // namespace fusetune::backend::cpu

@@ -76,6 +76,8 @@ class KernelCompiler {
   /// started or no library can be written anywhere.
   std::vector<CompileResult> compile(std::span<const codegen::KernelSource> kernels,
                                      const std::function<void(int, int)>& progress = {});
+  /// How many compile() would have to compile, each kernel once: those that the cache lacks. Compiles none.
+  std::size_t count_missing(std::span<const codegen::KernelSource> kernels) const;
 
  private:
   struct Impl;
