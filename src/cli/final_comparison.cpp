@@ -271,6 +271,13 @@ void FinalComparison::compare_with_parts(std::vector<Entry>& entries) {
   }
 }
 
+bool FinalComparison::is_known(const std::vector<search::Finalist>& finalists,
+                               const ScheduleOf& schedule_of) const {
+  if (settings_.fresh) return false;
+  const std::vector<Entry> entries = entries_of(finalists, schedule_of);
+  return store_.find_finalists(hash_of(entries, pairs_for(entries))).has_value();
+}
+
 std::optional<FinalResult> FinalComparison::time(const std::vector<search::Finalist>& finalists,
                                                  const ScheduleOf& schedule_of) {
   std::vector<Entry> entries = entries_of(finalists, schedule_of);

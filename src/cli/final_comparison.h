@@ -35,6 +35,9 @@ class FinalComparison {
   std::optional<FinalResult> time(const std::vector<search::Finalist>& finalists,
                                   const ScheduleOf& schedule_of);
 
+  /// True where time() would take the comparison from the store.
+  bool is_known(const std::vector<search::Finalist>& finalists, const ScheduleOf& schedule_of) const;
+
  private:
   /// A finalist's job, and its place in the comparison.
   struct Entry {

@@ -132,4 +132,17 @@ std::vector<CompileResult> compile_plans(measure::Session& session, std::vector<
   return compiled;
 }
 
+store::SegmentKey segment_key(int variant, const codegen::KernelSource& source,
+                              const measure::Session& session, const SearchSettings& settings) {
+  return {.problem = session.problem().key(),
+          .environment = session.environment().fingerprint,
+          .variant = variant,
+          .source_hash = source.hash,
+          .layouts = layouts_text(source),
+          .data = settings.data,
+          .cache_mode = settings.cache_mode,
+          .protocol = measure::kProtocolVersion,
+          .settings = settings.timing};
+}
+
 }  // namespace fusetune::cli

@@ -48,6 +48,9 @@ measure::Measurement failure(measure::Outcome outcome, const std::string& messag
 measure::Outcome outcome_of(backend::cpu::CompileResult::Status status);
 /// Of the weights a kernel reads: "w_qkv=..."; part of every key.
 std::string layouts_text(const codegen::KernelSource& source);
+/// What a segment's measurement is known by in the database.
+store::SegmentKey segment_key(int variant, const codegen::KernelSource& source,
+                              const measure::Session& session, const SearchSettings& settings);
 /// What a plan's measurements belong to: its kernels' source hashes and weight layouts.
 std::string sources_hash(std::span<const codegen::KernelSource> kernels);
 

@@ -50,15 +50,7 @@ codegen::KernelSource SegmentSearch::generate(int variant, const lower::Schedule
 store::TuningRecord SegmentSearch::record_of(const search::Candidate& candidate,
                                              const codegen::KernelSource& source) const {
   store::TuningRecord record;
-  record.key = {.problem = session_.problem().key(),
-                .environment = session_.environment().fingerprint,
-                .variant = candidate.variant,
-                .source_hash = source.hash,
-                .layouts = layouts_text(source),
-                .data = settings_.data,
-                .cache_mode = settings_.cache_mode,
-                .protocol = measure::kProtocolVersion,
-                .settings = settings_.timing};
+  record.key = segment_key(candidate.variant, source, session_, settings_);
   record.limits = settings_.limits;
   record.schedule = candidate.schedule.to_string();
   record.run = run_;
