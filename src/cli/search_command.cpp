@@ -12,6 +12,7 @@
 #include "cli/model_options.h"
 #include "cli/problem_options.h"
 #include "cli/replayed_search.h"
+#include "cli/search_dry_run.h"
 #include "cli/search_run.h"
 #include "cli/session_options.h"
 #include "search/plan_strategy.h"
@@ -37,7 +38,7 @@ struct SearchArguments {
   std::int64_t trials = 0, early_stop = 0;
   double time_limit = 0, epsilon = 0.02;
   std::string database = "fusetune.db";
-  bool resume = false, fresh = false, verbose = false;
+  bool resume = false, fresh = false, verbose = false, dry_run = false;
   int finalists = 8, pairs = 0;
   std::string cost_model, json, replay;
   SessionArguments session;
@@ -73,7 +74,16 @@ struct SearchArguments {
     options.text("--replay", replay, "FILE",
                  "measure nothing: the strategy gets its times from this database (or .jsonl, .jsonl.gz of "
                  "`db export`), and the answer says what it missed");
-    for (const char* later : {"--dry-run", "--device"}) options.later(later);
+    options.flag("--dry-run", dry_run,
+                 "only say what the search would measure and compile, how long that takes and where these "
+                 "figures come from: nothing is compiled, run or stored");
+    options.later("--device");
+    options.footnote(
+        "--dry-run takes seconds from earlier searches in the database on this device, else a lower bound "
+        "from "
+        "the timing protocol; what nothing recorded tells is `not known` (docs/method.md). A search ends "
+        "with "
+        "what was predicted for it beside what it took.");
     session.declare(options);
     problem.declare(options);
   }
@@ -143,6 +153,9 @@ int run_search(Options& options) {
   if (arguments.resume && arguments.fresh) throw base::UsageError("--resume and --fresh exclude each other");
   arguments.stop(options);
   check_strategy(arguments.strategy);  // before any work
+  if (arguments.dry_run && !arguments.replay.empty())
+    throw base::UsageError(
+        "--dry-run and --replay exclude each other: a replay compiles and measures nothing");
   if (!arguments.replay.empty()) return run_replay(arguments, options);
   const search::PlanStrategyInfo* const plans = search::find_plan_strategy(arguments.strategy);
   const bool uses_model = plans != nullptr && plans->needs_model;
@@ -152,10 +165,12 @@ int run_search(Options& options) {
   if (!arguments.cost_model.empty()) request.initial_model = load_model(arguments.cost_model);
 
   const block::Problem problem = arguments.problem.problem();
-  const measure::SessionOptions session_options = arguments.session.session(arguments.problem);
+  measure::SessionOptions session_options = arguments.session.session(arguments.problem);
+  session_options.runs = !arguments.dry_run;
   catch_interrupts();
   measure::Session session(problem, session_options);
   stop_if_interrupted();
+  if (arguments.dry_run) return dry_run(request, session, session_options);
   return find_best_plan(std::move(request), session, session_options);
 }
 

@@ -393,7 +393,8 @@ std::string describe_result(const SearchReport& report, const Searcher& searcher
   text += fmt::format("\n  {:<24}{:>12}{:>24}{:>14}\n", "", "time", "95 % interval", "vs unfused");
   text += time_row("best", result, winner) + ties(result) + reference_rows(searcher, result);
   text += whole_over_sum_line(result) + certificate_line(report, result, searcher);
-  return text + next_commands(report, result);
+  text += next_commands(report, result);
+  return report.predicted ? text + compare_with(*report.predicted, report.took) : text;
 }
 
 std::string describe_interrupted(const SearchReport& report, const Searcher& searcher) {
@@ -425,7 +426,9 @@ std::string result_json(const SearchReport& report, const Searcher& searcher, co
                          {"seconds", report.seconds},
                          {"stopped", report.stopped},
                          {"search", counts_json(searcher)},
-                         {"model", model_json(report)}};
+                         {"model", model_json(report)},
+                         {"predicted", report.predicted ? to_json(*report.predicted) : nlohmann::json()},
+                         {"took", to_json(report.took)}};
   if (result != nullptr) {
     json["best"] = finalist_json(*result, result->winner());
     json["reused_comparison"] = result->reused;

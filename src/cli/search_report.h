@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/final_comparison.h"
+#include "cli/search_budget.h"
 #include "cli/searcher.h"
 #include "model/evaluation.h"
 
@@ -27,6 +28,9 @@ struct SearchReport {
   /// few of them to hold some out.
   std::optional<model::GroupScore> model = {};
   std::string model_of = {};
+  /// What the search was to take, as predicted when it began, and what it took; nullopt: nothing was.
+  std::optional<Budget> predicted = {};
+  SearchTime took = {};
 };
 
 /// The first lines: problem, device, what was tried.

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "cli/plan_search.h"
 #include "cli/problem_options.h"
 #include "cli/reference_plan.h"
+#include "cli/search_budget.h"
 #include "cli/search_report.h"
 #include "cli/segment_search.h"
 #include "cli/session_options.h"
@@ -29,7 +31,7 @@ namespace {
 
 /// What a run's row says of how it was made: program, command, and what decides what was measured how. JSON.
 std::string provenance(const SearchRequest& request, const measure::SessionOptions& session,
-                       const SearchSettings& settings) {
+                       const SearchSettings& settings, const Budget& predicted) {
   const auto given = [](const auto& limit) { return limit ? nlohmann::json(*limit) : nlohmann::json(); };
   const nlohmann::ordered_json json = {{"fusetune", FUSETUNE_VERSION},
                                        {"command", request.command},
@@ -46,7 +48,8 @@ std::string provenance(const SearchRequest& request, const measure::SessionOptio
                                        {"data", settings.data},
                                        {"cache_mode", settings.cache_mode},
                                        {"protocol", measure::kProtocolVersion},
-                                       {"settings", settings.timing}};
+                                       {"settings", settings.timing},
+                                       {"predicted", to_json(predicted)}};
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // paths may be no UTF-8
 }
 
@@ -57,9 +60,10 @@ class SearchRun {
       : request_(std::move(request)), session_(session), store_(request_.database), reference_(session) {
     begin_report();
     note_abandoned();
-    settings_ = settings(session_options);
+    settings_ = search_settings(request_, session_options, reference_.hash());
+    report_.predicted = predict_budget(request_.strategy, session, session_options, store_, settings_);
     report_.run = store_.begin_run(report_.problem_key, {report_.fingerprint, session.environment().fields},
-                                   provenance(request_, session_options, settings_));
+                                   provenance(request_, session_options, settings_, *report_.predicted));
     session.time_beside([this] { return timing_reference(); });
   }
 
@@ -72,15 +76,19 @@ class SearchRun {
         run(segment_searcher(), progress);
       }
       const std::vector<search::Finalist> finalists = searcher_->finalists();
+      note_time();
       if (finalists.empty())
         return nothing(report_.stopped.empty()
                            ? "no complete plan has a valid kernel for each of its segments"
                            : "it stopped before some plan had a valid kernel for each of its segments");
       progress.say(fmt::format("timing {} plan{} whole", finalists.size(), finalists.size() == 1 ? "" : "s"));
+      const Clock::time_point finals = Clock::now();
       const std::optional<FinalResult> result =
           FinalComparison(session_, store_, report_.run, settings_, progress)
               .time(finalists, [this](int variant) { return searcher_->schedule(variant); });
       progress.clear();
+      if (result && !result->reused) report_.took.finals_s = seconds_since(finals);
+      report_.took.total_s = seconds_since(start_);
       if (!result) return nothing("no finalist gave the right result when run as a whole");
       return found(*result);
     } catch (const Interrupted&) {
@@ -114,20 +122,6 @@ class SearchRun {
         dead, dead == 1 ? "" : "s", dead == 1 ? "s" : ""));
   }
 
-  SearchSettings settings(const measure::SessionOptions& session_options) const {
-    return {.stop = request_.stop,
-            .fresh = request_.fresh,
-            .finalists = request_.finalists,
-            .pairs = request_.pairs,
-            .cache_mode = std::string(measure::name(session_options.cache)),
-            .timing = store::settings_text(session_options.samples, session_options.min_sample_seconds,
-                                           reference_.hash()),
-            .timing_alone = store::settings_text(session_options.samples, session_options.min_sample_seconds),
-            .limits = {session_options.compile_timeout, session_options.run_timeout},
-            .data = data_identity(session_options),
-            .repeat_options = request_.problem_and_device};
-  }
-
   /// The plan that candidates are timed beside, and what it takes by agreement with earlier searches.
   measure::TimingReference timing_reference() {
     const auto known = store_.reference_time(report_.problem_key, report_.fingerprint, settings_.cache_mode,
@@ -136,6 +130,21 @@ class SearchRun {
               return store_.agree_on_reference_time(report_.problem_key, report_.fingerprint,
                                                     settings_.cache_mode, settings_.timing, us);
             }};
+  }
+
+  using Clock = std::chrono::steady_clock;
+  static double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  /// Up to here, the finals not begun.
+  void note_time() {
+    const measure::Spent& spent = session_.spent();
+    report_.took = {.total_s = seconds_since(start_),
+                    .compile_s = spent.compile_s,
+                    .compiled = spent.compiled,
+                    .measure_s = spent.measure_s,
+                    .measured = spent.measured};
   }
 
   std::uint64_t seed() const { return session_.problem().seed; }
@@ -238,6 +247,7 @@ class SearchRun {
       return;
     }
     if (report_.seconds == 0) report_.seconds = searcher_->seconds();
+    if (report_.took.total_s == 0) note_time();
     const std::string json = result_json(report_, *searcher_, nullptr, "interrupted");
     store_.finish_run(report_.run, store::RunState::interrupted, json, "");
     say(describe_interrupted(report_, *searcher_), json);
@@ -255,6 +265,7 @@ class SearchRun {
   }
 
   SearchRequest request_;
+  Clock::time_point start_ = Clock::now();
   measure::Session& session_;
   store::TuningStore store_;
   AllFusedReference reference_;
@@ -267,6 +278,22 @@ class SearchRun {
 };
 
 }  // namespace
+
+SearchSettings search_settings(const SearchRequest& request, const measure::SessionOptions& session_options,
+                               const std::string& reference) {
+  const int samples = session_options.samples;
+  const double min_sample_s = session_options.min_sample_seconds;
+  return {.stop = request.stop,
+          .fresh = request.fresh,
+          .finalists = request.finalists,
+          .pairs = request.pairs,
+          .cache_mode = std::string(measure::name(session_options.cache)),
+          .timing = store::settings_text(samples, min_sample_s, reference),
+          .timing_alone = store::settings_text(samples, min_sample_s),
+          .limits = {session_options.compile_timeout, session_options.run_timeout},
+          .data = data_identity(session_options),
+          .repeat_options = request.problem_and_device};
+}
 
 int find_best_plan(SearchRequest request, measure::Session& session,
                    const measure::SessionOptions& session_options) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/searcher.h"
 #include "measure/session.h"
 #include "model/cost_model.h"
 #include "search/stop.h"
@@ -24,6 +25,10 @@ struct SearchRequest {
   /// Parts of the command lines that the report shows, each with a leading space or empty.
   std::string problem_and_device, database_option, search_options, generate_options;
 };
+
+/// `reference`: AllFusedReference::hash().
+SearchSettings search_settings(const SearchRequest& request, const measure::SessionOptions& session_options,
+                               const std::string& reference);
 
 /// Searches, keeps everything measured in the database and prints the report. Returns the exit code. Throws
 /// Interrupted after it has said how to continue, and what its parts throw.

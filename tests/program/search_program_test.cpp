@@ -417,7 +417,7 @@ TEST_F(SearchProgram, NothingValidIsAnAnswerWithAReason) {
 // Limits that allow nothing, and options of later versions.
 TEST_F(SearchProgram, RefusesByName) {
   for (const char* bad : {" --trials 0", " --trials -1", " --time-limit 0", " --time-limit -2",
-                          " --early-stop 0", " --strategy nonsense", " --cost-model m.json", " --dry-run",
+                          " --early-stop 0", " --strategy nonsense", " --cost-model m.json",
                           " --epsilon -0.02", " --resume --fresh", " --finalists 0", " --trials 1x"}) {
     const cli_test::Outcome run = search(bad);
     EXPECT_EQ(run.exit_code, 2) << bad << run.err;
