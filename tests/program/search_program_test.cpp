@@ -138,10 +138,18 @@ TEST_F(SearchProgram, FindsAWinnerThenAnswersFromTheStore) {
   EXPECT_EQ(second["tied"], found["tied"]);
   EXPECT_EQ(second["whole_over_sum"], found["whole_over_sum"]);
 
+  const nlohmann::json dry = json(search(" --db full.db --json --dry-run"));
+  EXPECT_EQ(dry["predicted"]["to_measure"], 0);
+  EXPECT_EQ(dry["predicted"]["to_compile"], 0);
+  EXPECT_EQ(dry["predicted"]["known"], dry["predicted"]["kernels"]);
+  EXPECT_EQ(dry["predicted"]["total_s"], 0);
+  EXPECT_EQ(dry["regret"]["regret"], 0) << "with all that is recorded it finds the best of it";
+
   const cli_test::Outcome text = search(" --db full.db --verbose");
   for (const char* part :
        {"best plan", "95 % interval", "unfused", "all-fused", "ByteTransformer 48996", "schedules",
-        "whole plan over the sum", "certificate: if every plan", "fusetune bench", "saved in full.db"}) {
+        "whole plan over the sum", "certificate: if every plan", "fusetune bench", "saved in full.db",
+        "predicted 0 s (compile 0 s, device 0 s), took "}) {
     EXPECT_THAT(text.out, HasSubstr(part));
   }
   const cli_test::Outcome check =
