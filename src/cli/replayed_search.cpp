@@ -76,6 +76,7 @@ ReplayedSearch replay_segments(const ReplayRequest& request) {
   }
   ReplayedSearch result;
   result.recorded = static_cast<std::int64_t>(recordings.size());
+  result.environment = describe(contents.environments.front());
   result.recorded_best_us = best.best_sum_us();
   if (std::isinf(result.recorded_best_us)) fail_empty(request, "segments that make a plan,");
   const search::Replay replay(recordings);
@@ -96,8 +97,9 @@ ReplayedSearch replay_segments(const ReplayRequest& request) {
 ReplayedSearch replay_whole_plans(const ReplayRequest& request, const search::PlanStrategyInfo& info) {
   if (request.stop.seconds || request.stop.early_stop)
     throw base::UsageError("--replay: strategy " + request.strategy + " is stopped by --trials only");
+  const store::Contents contents = read_recorded(request);
   std::vector<search::TimedPlan> recorded;
-  for (const store::PlanRecord& record : usable(read_recorded(request).plans, request)) {
+  for (const store::PlanRecord& record : usable(contents.plans, request)) {
     recorded.push_back({plan::FusionPlan::from_mask({record.mask}), record.measurement.time.median_us,
                         record.sampled == store::Sampled::uniform});
   }
@@ -110,6 +112,7 @@ ReplayedSearch replay_whole_plans(const ReplayRequest& request, const search::Pl
   const auto found = search::replay_plans(*info.make(space, request.problem.seed), replay, trials);
   ReplayedSearch result;
   result.recorded = all;
+  result.environment = describe(contents.environments.front());
   result.trials = found.trials;
   if (found.trials >= trials && trials < all) result.stopped = fmt::format("--trials {} reached", trials);
   result.mask = found.best.canonical_mask().value;

@@ -20,6 +20,7 @@ struct ReplayRequest {
 /// What a strategy found, and what it missed.
 struct ReplayedSearch {
   std::int64_t recorded = 0;  // candidates that have a time
+  std::string environment;    // where they were recorded, for people
   std::int64_t trials = 0;
   std::string stopped;     // by which condition; empty: the strategy was done
   std::uint16_t mask = 0;  // of the best plan

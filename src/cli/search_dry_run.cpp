@@ -57,13 +57,16 @@ std::optional<ReplayedSearch> replay(const SearchRequest& request, const Budget&
 std::string regret_line(const std::optional<ReplayedSearch>& replayed) {
   if (!replayed) return "  regret      not known: no recorded plans\n";
   return fmt::format(
-      "  regret      {:.2f} %  ({} trials replayed, against the best of the {} that are recorded)\n",
-      100 * replayed->regret(), replayed->trials, replayed->recorded);
+      "  regret      {:.2f} %  ({} trials replayed, against the best of the {} recorded in environment {})\n",
+      100 * replayed->regret(), replayed->trials, replayed->recorded, replayed->environment);
 }
 
 nlohmann::json regret_json(const std::optional<ReplayedSearch>& replayed) {
   if (!replayed) return nullptr;
-  return {{"regret", replayed->regret()}, {"trials", replayed->trials}, {"recorded", replayed->recorded}};
+  return {{"regret", replayed->regret()},
+          {"trials", replayed->trials},
+          {"recorded", replayed->recorded},
+          {"environment", replayed->environment}};
 }
 
 }  // namespace

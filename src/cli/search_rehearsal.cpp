@@ -12,6 +12,7 @@
 #include "cli/plan_search.h"
 #include "lower/program.h"
 #include "measure/statistics.h"
+#include "model/features.h"
 #include "search/plan_refinement.h"
 #include "search/plan_strategy.h"
 #include "search/strategy.h"
@@ -23,13 +24,12 @@ namespace {
 using measure::Outcome;
 
 constexpr std::int64_t kBatch = 32;  // as the search asks
-constexpr double kBytesPerFlop = 8;  // FLOPs that a byte counts as, as in the cost model's features
 
 /// What a variant does, in FLOPs.
 double work_of(int variant, const block::Problem& problem) {
   const plan::SegmentVariant& each = plan::all_variants()[static_cast<std::size_t>(variant)];
   const lower::StaticCosts costs = lower::static_costs(each.segment, problem);
-  return costs.flops + kBytesPerFlop * (costs.bytes_read + costs.bytes_written);
+  return model::work_of(costs.flops, costs.bytes_read + costs.bytes_written);
 }
 
 /// Expected times of variants, from what is recorded of this problem on this device.

@@ -182,7 +182,7 @@ void append(const Features<View>& table, const View& view, std::vector<float>& v
 }
 
 double work_of(const ProblemFacts::Costs& costs) {
-  return costs.flops + kFlopsPerByte * (costs.bytes_read + costs.bytes_written);
+  return model::work_of(costs.flops, costs.bytes_read + costs.bytes_written);
 }
 
 double density(const block::Problem& problem) {
@@ -193,6 +193,8 @@ double density(const block::Problem& problem) {
 }
 
 }  // namespace
+
+double work_of(double flops, double bytes) { return flops + kFlopsPerByte * bytes; }
 
 std::string_view name(Schema schema) {
   switch (schema) {

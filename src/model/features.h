@@ -35,6 +35,9 @@ std::span<const FeatureInfo> features(Schema schema);
 /// Of the schema's name and its features' names, in order.
 std::string schema_hash(Schema schema);
 
+/// FLOPs and bytes to memory as one figure, in FLOPs: what times are near to proportional to.
+double work_of(double flops, double bytes);
+
 /// What features need of a problem, computed once: sizes, mask density, static costs of every variant.
 class ProblemFacts {
  public:
