@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/number.h"
 #include "cli/comparable_times.h"
 #include "cli/output.h"
@@ -35,14 +34,6 @@ store::Contents read_recorded(const ReplayRequest& request) {
     choose_environment(contents.environments, "", "--replay " + request.file,
                        "`db export --environment START` makes a file of one");
   return contents;
-}
-
-/// Rows that have a time, in one unit; what is left out is said.
-template <typename Record>
-std::vector<Record> usable(std::vector<Record> records, const ReplayRequest& request) {
-  auto comparable = comparable_times(std::move(records));
-  if (comparable.other_units > 0) base::note(fmt::format("{}: {}", request.file, comparable.left_out()));
-  return std::move(comparable.rows);
 }
 
 [[noreturn]] void fail_empty(const ReplayRequest& request, const char* what) {
@@ -69,16 +60,16 @@ ReplayedSearch replay_segments(const ReplayRequest& request) {
   const store::Contents contents = read_recorded(request);
   std::vector<search::Recording> recordings;
   search::Incumbents best;
-  for (const store::TuningRecord& record : usable(contents.segments, request)) {
+  for (const store::TuningRecord& record : usable_times(contents.segments, request.file)) {
     const search::Trial trial{true, record.measurement.time.median_us};
     recordings.push_back({record.key.variant, record.schedule, trial});
     best.tell({record.key.variant, lower::Schedule::parse(record.schedule)}, trial);
   }
   ReplayedSearch result;
   result.recorded = static_cast<std::int64_t>(recordings.size());
-  result.environment = describe(contents.environments.front());
   result.recorded_best_us = best.best_sum_us();
   if (std::isinf(result.recorded_best_us)) fail_empty(request, "segments that make a plan,");
+  result.environment = describe(contents.environments.front());
   const search::Replay replay(recordings);
   search::FittedSegmentModel model(request.problem, target_of(contents), seeded(request.problem));
   const auto strategy = search::make_strategy(request.strategy, replay.space(), request.problem.seed, &model);
@@ -99,7 +90,7 @@ ReplayedSearch replay_whole_plans(const ReplayRequest& request, const search::Pl
     throw base::UsageError("--replay: strategy " + request.strategy + " is stopped by --trials only");
   const store::Contents contents = read_recorded(request);
   std::vector<search::TimedPlan> recorded;
-  for (const store::PlanRecord& record : usable(contents.plans, request)) {
+  for (const store::PlanRecord& record : usable_times(contents.plans, request.file)) {
     recorded.push_back({plan::FusionPlan::from_mask({record.mask}), record.measurement.time.median_us,
                         record.sampled == store::Sampled::uniform});
   }

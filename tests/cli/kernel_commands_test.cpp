@@ -86,17 +86,21 @@ TEST(Verify, OneLinePerKernelForPeople) {
   EXPECT_THAT(run.err, HasSubstr("2 checked, 0 failed"));
 }
 
-/// Building blocks whose LayerNorm adds gamma for beta: the check must find it, say where, and how to repeat
-/// it.
-TEST(Verify, AWrongKernelFailsWithCoordinatesAndACommandThatRepeatsIt) {
-  const base::TemporaryDirectory directory;
-  const std::filesystem::path kernels = directory.path() / "kernels";
+/// The building blocks in `directory`/kernels, with what LayerNorm adds replaced.
+void write_kernels(const std::filesystem::path& directory, const std::string& instead) {
+  const std::filesystem::path kernels = directory / "kernels";
   std::filesystem::copy(FUSETUNE_SOURCE_DIR "/kernels", kernels, std::filesystem::copy_options::recursive);
   std::string rows = base::read_file(kernels / "cpu/rows.h");
   const std::string right = "load(beta + j)";
   const std::size_t at = rows.find(right);
   ASSERT_NE(at, std::string::npos) << "cpu/rows.h no longer holds " << right;
-  base::write_file_atomic(kernels / "cpu/rows.h", rows.replace(at, right.size(), "load(gamma + j)"));
+  base::write_file_atomic(kernels / "cpu/rows.h", rows.replace(at, right.size(), instead));
+}
+
+/// LayerNorm adds gamma for beta: the check must find it, say where, and how to repeat it.
+TEST(Verify, AWrongKernelFailsWithCoordinatesAndACommandThatRepeatsIt) {
+  const base::TemporaryDirectory directory;
+  write_kernels(directory.path(), "load(gamma + j)");
   const Outcome run =
       on_small_block({"verify", "--variant", "[14]", "--kernel-dir", "kernels"}, directory.path());
   EXPECT_EQ(run.exit_code, 1) << run.out << run.err;
@@ -113,9 +117,13 @@ TEST(Verify, SixteenBitFloatsAreRefusedByName) {
 }
 
 TEST(Verify, WhatDidNotRunHasNoErrors) {
-  const Outcome run = fusetune({"verify", "--variant", "[0]", "--batch", "1", "--seq", "8", "--heads", "1",
-                                "--head-size", "8", "--run-timeout", "1e-9", "--json"});
+  const base::TemporaryDirectory directory;
+  write_kernels(directory.path(), "load(beta + [&] { for (volatile int go = 1; go;) {} return j; }())");
+  const Outcome run = on_small_block(
+      {"verify", "--variant", "[14]", "--kernel-dir", "kernels", "--run-timeout", "0.5", "--json"},
+      directory.path());
   EXPECT_EQ(run.exit_code, 1) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("\"timeout\"")) << run.out;
   EXPECT_THAT(run.out, HasSubstr("\"norm_error\":null")) << run.out;
 }
 

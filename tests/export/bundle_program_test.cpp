@@ -163,7 +163,7 @@ TEST_F(Bundle, IsCleanUnderTheAddressSanitizer) {
   // Everything but the kernels, whose every write is checked with guard bytes elsewhere and which take a
   // minute to compile that way.
   const Outcome calls =
-      run("flags=$(sed -n 's/^ *\\(-m[a-z0-9-]*\\).*/\\1/p' b/CMakeLists.txt | tr '\\n' ' '); for f in "
+      run("flags=$(sed -n 's/^ *\\(-m[a-z0-9=-]*\\).*/\\1/p' b/CMakeLists.txt | tr '\\n' ' '); for f in "
           "b/src/segment_*.cpp; do '" TEST_CXX
           "' -std=c++20 -O0 -w $flags -c $f -o $f.o || exit 1; done; '" TEST_CXX
           "' -std=c++20 -O1 -w -fsanitize=address,undefined -fno-sanitize-recover=undefined -Ib/include "
@@ -178,7 +178,7 @@ TEST_F(Bundle, IsCleanUnderTheThreadSanitizer) {
   // address randomization, of which some kernels do more than the sanitizer of GCC 12 expects.
   const Outcome verified =
       run("setarch -R true 2>/dev/null && fixed='setarch -R'; flags=$(sed -n 's/^ "
-          "*\\(-m[a-z0-9-]*\\).*/\\1/p' b/CMakeLists.txt | tr '\\n' ' '); '" TEST_CXX
+          "*\\(-m[a-z0-9=-]*\\).*/\\1/p' b/CMakeLists.txt | tr '\\n' ' '); '" TEST_CXX
           "' -std=c++20 -O1 -w $flags -fsanitize=thread -Ib/include -Ib/src -Ib/verify b/src/*.cpp "
           "b/verify/*.cpp "
           "-o threads -pthread && for n in 1 3; do TSAN_OPTIONS=halt_on_error=1 $fixed ./threads "
