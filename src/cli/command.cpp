@@ -71,7 +71,10 @@ constexpr std::array kCommands = {
             "  fusetune export best --preset bert-base --out bundle\n"
             "  fusetune export 48996 --name encoder --seq 64 --mask causal --out bundle",
             run_export},
-    Command{"explain", "says what each border of a plan saves and costs", "", nullptr},
+    Command{"explain", "says what each border of a plan saves and costs",
+            "  fusetune explain 48996 --preset minilm-l6\n"
+            "  fusetune explain 20480 --preset bert-base --seq 64 --csv",
+            run_explain},
     Command{"report", "writes one HTML page about a search", "", nullptr},
     Command{"worker", "runs candidates for another fusetune process", "", run_worker, true},
 };

@@ -43,6 +43,7 @@ int run_db(Options& options);      // db_command.cpp
 int run_train(Options& options);
 int run_predict(Options& options);
 int run_profile(Options& options);
+int run_explain(Options& options);
 int run_evaluate(Options& options);
 int run_export(Options& options);  // export_command.cpp
 

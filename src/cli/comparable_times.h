@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/log.h"
 #include "store/records.h"
 
 namespace fusetune::cli {
@@ -75,6 +76,14 @@ ComparableTimes<Record> comparable_times(std::vector<Record> records) {
   result.units_text = describe_other_units(times, chosen);
   result.rows = std::move(records);
   return result;
+}
+
+/// The rows of comparable_times(); what has a time in other units is said, `source` first.
+template <typename Record>
+std::vector<Record> usable_times(std::vector<Record> records, const std::string& source) {
+  auto comparable = comparable_times(std::move(records));
+  if (comparable.other_units > 0) base::note(source + ": " + comparable.left_out());
+  return std::move(comparable.rows);
 }
 
 }  // namespace fusetune::cli

@@ -79,12 +79,8 @@ void check_options_of_target(const Options& options, const std::string& target) 
 }
 
 lower::CpuTarget target_of(const backend::cpu::CpuInfo& cpu, const GenerateArguments& arguments) {
-  lower::CpuTarget target;
-  target.isa = arguments.isa.empty() ? cpu.best_isa : lower::parse_isa(arguments.isa);
-  target.threads = arguments.threads > 0 ? arguments.threads : cpu.cpus;
-  if (cpu.l1_bytes > 0) target.l1_bytes = cpu.l1_bytes;
-  if (cpu.l2_bytes > 0) target.l2_bytes = cpu.l2_bytes;
-  return target;
+  return backend::cpu::target_of(cpu, arguments.isa.empty() ? cpu.best_isa : lower::parse_isa(arguments.isa),
+                                 arguments.threads > 0 ? arguments.threads : cpu.cpus);
 }
 
 std::string fingerprint(const backend::cpu::CpuInfo& cpu, const lower::CpuTarget& target,

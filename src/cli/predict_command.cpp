@@ -1,23 +1,17 @@
 // predict: what the cost model expects of plans. One line a mask: the time and the class.
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <cmath>
-
 #include "base/error.h"
-#include "base/log.h"
 #include "base/number.h"
 #include "cli/command.h"
 #include "cli/mask_arguments.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
+#include "cli/plan_prediction.h"
 #include "cli/problem_options.h"
 
 namespace fusetune::cli {
 namespace {
-
-/// Features that --explain shows of a plan.
-constexpr std::size_t kExplained = 10;
 
 /// Plans and the masks they were asked for by.
 struct Asked {
@@ -36,35 +30,6 @@ Asked asked_for(const MaskArguments& arguments, bool all) {
   }
   for (const plan::FusionMask mask : asked.masks) asked.plans.push_back(plan::FusionPlan::from_mask(mask));
   return asked;
-}
-
-/// The problem that was asked for, else the only one the model was fitted to.
-block::Problem problem_of(const model::ModelInfo& info, const ProblemOptions& problem) {
-  if (problem.command_line().empty()) {
-    if (info.groups.size() == 1) return block::Problem::parse(info.groups.front());
-    throw base::UsageError(
-        fmt::format("the model was fitted to {} problems: say which one to predict, for example --preset "
-                    "bert-base --seq 128",
-                    info.groups.size()));
-  }
-  block::Problem chosen = problem.problem();
-  if (std::find(info.groups.begin(), info.groups.end(), chosen.key()) == info.groups.end())
-    base::note("note: the model was not fitted to this problem: the times are extrapolated");
-  return chosen;
-}
-
-model::FeatureTable features_of(const model::ModelInfo& info, const ProblemOptions& problem,
-                                const std::vector<plan::FusionPlan>& plans) {
-  if (info.schema == model::Schema::segment)
-    throw base::UsageError("this cost model predicts segments, not plans: fit one with fusetune train");
-  if (info.schema == model::Schema::plan)
-    return model::table_of(info.schema, problem_of(info, problem), plans);
-  if (!problem.command_line().empty())
-    throw base::UsageError(
-        "this cost model knows no problem: it was fitted to a file of masks and values of one, and predicts "
-        "that "
-        "one only");
-  return model::table_of(info.schema, {}, plans);
 }
 
 report::Table rows(const Asked& asked, const std::vector<model::Prediction>& predictions,
@@ -87,22 +52,8 @@ std::string line_of(const model::Prediction& prediction) {
 }
 
 std::string explain(plan::FusionMask mask, const model::Prediction& prediction,
-                    const model::Explanation& explanation, std::span<const float> values,
-                    std::span<const model::FeatureInfo> features) {
-  std::vector<std::size_t> order(features.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return std::abs(explanation.features[a]) > std::abs(explanation.features[b]);
-  });
-  order.resize(std::min(order.size(), kExplained));
-  report::Table table({{"feature", "feature"},
-                       {"value", "value", 3},
-                       {"factor", "factor on the time", 4},
-                       {"definition", "what it is"}});
-  for (const std::size_t i : order)
-    table.add({features[i].name, static_cast<double>(values[i]), std::exp(explanation.features[i]),
-               features[i].definition});
-  return fmt::format("{}   {}{}\n", mask.to_binary(), line_of(prediction), table.to_text());
+                    const report::Table& features) {
+  return fmt::format("{}   {}{}\n", mask.to_binary(), line_of(prediction), features.to_text());
 }
 
 std::string explain_all(const model::CostModel& cost_model, const model::FeatureTable& table,
@@ -110,8 +61,7 @@ std::string explain_all(const model::CostModel& cost_model, const model::Feature
   const std::vector<model::Explanation> explanations = cost_model.explain(table);
   std::string text;
   for (std::size_t i = 0; i < predictions.size(); ++i)
-    text += explain(asked.masks[i], predictions[i], explanations[i], table.row(i),
-                    model::features(table.schema()));
+    text += explain(asked.masks[i], predictions[i], driving_features(explanations[i], table, i));
   return text;
 }
 

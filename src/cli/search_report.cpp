@@ -232,7 +232,7 @@ std::string next_commands(const SearchReport& report, const FinalResult& result)
   }
   std::string text = fmt::format("saved in {}, run {}.   next:\n", report.database, report.run);
   text += fmt::format("  fusetune bench {}{}{}\n", best, others, report.options);
-  for (const char* command : {"verify", "run"})
+  for (const char* command : {"profile", "verify", "run"})
     text += fmt::format("  fusetune {} {}{}\n", command, best, report.options);
   text += fmt::format("  fusetune export best --out bundle{}\n", report.options);
   return text + fmt::format("  fusetune generate {} --out kernels.out{}\n", best, report.generate_options);

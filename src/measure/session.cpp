@@ -384,10 +384,7 @@ const block::Problem& Session::problem() const { return impl_->problem; }
 const Environment& Session::environment() const { return impl_->environment; }
 
 lower::CpuTarget Session::target() const {
-  lower::CpuTarget target{.isa = impl_->isa, .threads = impl_->threads};
-  if (impl_->cpu.l1_bytes > 0) target.l1_bytes = impl_->cpu.l1_bytes;
-  if (impl_->cpu.l2_bytes > 0) target.l2_bytes = impl_->cpu.l2_bytes;
-  return target;
+  return backend::cpu::target_of(impl_->cpu, impl_->isa, impl_->threads);
 }
 
 std::vector<backend::cpu::CompileResult> Session::compile(std::span<const codegen::KernelSource> kernels,

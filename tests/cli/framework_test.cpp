@@ -13,8 +13,8 @@ using testing::Not;
 
 const std::vector<std::string> kCommands = {"translate", "encode",   "space",  "generate", "search", "run",
                                             "verify",    "bench",    "db",     "devices",  "doctor", "train",
-                                            "predict",   "evaluate", "export", "profile"};
-const std::vector<std::string> kLater = {"explain", "report"};
+                                            "predict",   "evaluate", "export", "profile",  "explain"};
+const std::vector<std::string> kLater = {"report"};
 
 /// Bytes that would move a terminal's cursor or change its colours.
 TEST(Program, VersionIsOneLine) {

@@ -383,5 +383,50 @@ TEST_F(ModelCommands, StrategiesAreComparedOnRecordedPlans) {
   EXPECT_EQ(run({"evaluate", "--data", kNotesFile, "--strategies", "--trials", "16"}).exit_code, 0);
 }
 
+/// The problem of data/recorded/small-1x64.
+const std::vector<std::string> kRecordedProblem = {"--batch",     "1",  "--seq", "64",  "--heads",  "4",
+                                                   "--head-size", "32", "--ffn", "512", "--layers", "2"};
+
+Outcome explain(std::vector<std::string> words) {
+  words.insert(words.begin(), "explain");
+  words.insert(words.end(), kRecordedProblem.begin(), kRecordedProblem.end());
+  return fusetune(words);
+}
+
+TEST(Explain, PutsMeasuredTimesBesideTheBordersTheyAreAbout) {
+  const std::string recorded = FUSETUNE_SOURCE_DIR "/data/recorded/small-1x64.jsonl.gz";
+  const Outcome run = explain({"10922", "--db", recorded, "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto rows = nlohmann::json::parse(run.out);
+  ASSERT_EQ(rows.size(), 14u);
+  EXPECT_EQ(rows[0]["border"], "0|1");
+  EXPECT_EQ(rows[0]["operators"], "qkv_gemm | qkv_bias");
+  EXPECT_EQ(rows[0]["now"], "split");
+  EXPECT_EQ(rows[0]["kernels"], -1);
+  EXPECT_LT(rows[0]["bytes"], 0);
+  for (const auto& row : rows) {
+    EXPECT_GT(row["predicted_ratio"], 0.2);
+    EXPECT_LT(row["predicted_ratio"], 5);
+    // The data have a time of every segment, of plans a sample only.
+    EXPECT_GT(row["fused_us"], 0);
+    EXPECT_GT(row["parts_us"], 0);
+    EXPECT_TRUE(row["measured_ratio"].is_null() || row["measured_ratio"] > 0);
+  }
+  const Outcome text = explain({"10922", "--db", recorded});
+  EXPECT_THAT(text.out, HasSubstr("AMD EPYC"));
+  EXPECT_THAT(text.out, HasSubstr("factor on the time"));
+  EXPECT_THAT(text.out, HasSubstr("softmax | context"));
+}
+
+TEST(Explain, WorksWithoutADatabase) {
+  const Outcome run = explain({"48996"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("no kernel holds all of attention then"));
+  EXPECT_THAT(run.out, HasSubstr("fusetune.db has nothing of this problem"));
+  EXPECT_EQ(explain({"48996", "--db", "none.db"}).exit_code, 2);
+  EXPECT_EQ(explain({"0", "1"}).exit_code, 2);
+  EXPECT_EQ(explain({"0", "--cost-model", "none.json"}).exit_code, 3);
+}
+
 }  // namespace
 }  // namespace fusetune::cli_test

@@ -151,6 +151,13 @@ CpuInfo probe_cpu() {
   return cpu;
 }
 
+lower::CpuTarget target_of(const CpuInfo& cpu, lower::Isa isa, int threads) {
+  lower::CpuTarget target{.isa = isa, .threads = threads};
+  if (cpu.l1_bytes > 0) target.l1_bytes = cpu.l1_bytes;
+  if (cpu.l2_bytes > 0) target.l2_bytes = cpu.l2_bytes;
+  return target;
+}
+
 bool supports(const CpuInfo& cpu, lower::Isa isa) {
   return static_cast<int>(isa) <= static_cast<int>(cpu.best_isa);
 }

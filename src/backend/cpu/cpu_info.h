@@ -21,6 +21,8 @@ struct CpuInfo {
 };
 
 CpuInfo probe_cpu();
+/// What kernels of `isa` on `threads` threads of this CPU are lowered for.
+lower::CpuTarget target_of(const CpuInfo& cpu, lower::Isa isa, int threads);
 /// True when this CPU runs code generated for `isa`.
 bool supports(const CpuInfo& cpu, lower::Isa isa);
 
