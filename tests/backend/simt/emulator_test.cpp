@@ -297,7 +297,10 @@ TEST_P(EmulatorTest, PassesTilesThroughCounters) {
   args_.tensor[0] = data;
   args_.sync = counters(blocks);
   ASSERT_EQ(run("chain", blocks, 0, true), "no finding");
-  for (int i = 0; i < blocks * 64; ++i) ASSERT_EQ(data[i], static_cast<float>(i / 64 + 1)) << i;
+  for (int i = 0; i < blocks * 64; ++i) {
+    const int block = i / 64;
+    ASSERT_EQ(data[i], static_cast<float>(block + 1)) << i;
+  }
   for (int i = 0; i < blocks; ++i) EXPECT_EQ(args_.sync[i], 2u);
 }
 
@@ -307,7 +310,10 @@ TEST_P(EmulatorTest, SetsCountersBack) {
   args_.tensor[0] = data;
   args_.sync = counters(blocks + 1);
   ASSERT_EQ(run("two_chains", blocks, 0, true), "no finding");
-  for (int i = 0; i < blocks * 64; ++i) ASSERT_EQ(data[i], static_cast<float>(i / 64 + 2)) << i;
+  for (int i = 0; i < blocks * 64; ++i) {
+    const int block = i / 64;
+    ASSERT_EQ(data[i], static_cast<float>(block + 2)) << i;
+  }
   for (int i = 0; i <= blocks; ++i) EXPECT_EQ(args_.sync[i], 0u);
 }
 
