@@ -181,7 +181,8 @@ int run_profile(Options& options) {
   const store::ProfileRecord record =
       record_of(masks.front(), session, session_options, kernels, std::move(profile));
   arguments.write(record, heading);
-  if (!output.write(rows(record))) print(rows(record).to_text() + summary(record));
+  const report::Table table = rows(record);
+  if (!output.write(table)) print(table.to_text() + summary(record));
   return kDone;
 }
 
