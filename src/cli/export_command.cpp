@@ -81,7 +81,7 @@ Choice choose(const ExportArguments& arguments, const measure::Session& session,
 /// What --db knows of these kernels, whoever timed them.
 std::optional<exporting::MeasuredPlan> measured_before(const ExportArguments& arguments,
                                                        const measure::Session& session, plan::FusionMask mask,
-                                                       const std::vector<codegen::KernelSource>& kernels) {
+                                                       std::span<const codegen::AnyKernel> kernels) {
   if (!arguments.schedule.wants_records()) return std::nullopt;
   const measure::SessionOptions options = arguments.session.session(arguments.problem);
   const MeasuredRows rows =
@@ -99,7 +99,7 @@ std::optional<exporting::MeasuredPlan> measured_before(const ExportArguments& ar
 
 /// The search's time, unless this version generates other kernels than were timed.
 std::optional<exporting::MeasuredPlan> measured_by_search(const Choice& choice,
-                                                          const std::vector<codegen::KernelSource>& kernels) {
+                                                          std::span<const codegen::AnyKernel> kernels) {
   if (sources_hash(kernels) != choice.best->sources_hash) {
     base::note(
         "note: this version generates other kernels than the search timed, so its times are left out; search "
@@ -118,24 +118,27 @@ std::optional<exporting::MeasuredPlan> measured_by_search(const Choice& choice,
 
 exporting::BundleInput describe_bundle(const ExportArguments& arguments, const measure::Session& session,
                                        const Choice& choice, const measure::PlanKernels& kernels) {
+  std::vector<codegen::AnyKernel> sources;
+  for (const backend::CompiledKernel& kernel : kernels) sources.push_back(kernel.source);
   exporting::BundleInput input;
   input.name = arguments.name.empty() ? exporting::default_name(session.problem()) : arguments.name;
   input.fusetune_version = FUSETUNE_VERSION;
   input.problem = session.problem();
   input.mask = choice.mask;
-  for (const backend::cpu::CompiledKernel& kernel : kernels) {
-    input.kernels.push_back(kernel.source);
-    input.schedule_origins.emplace_back(choice.schedules.origin(kernel.source.variant));
+  for (const backend::CompiledKernel& kernel : kernels) {
+    input.kernels.push_back(*kernel.source.cpu());
+    input.schedule_origins.emplace_back(choice.schedules.origin(kernel.source.variant()));
   }
-  input.isa = session.target().isa;
-  input.threads = session.target().threads;
+  const auto target = std::get<lower::CpuTarget>(session.target());
+  input.isa = target.isa;
+  input.threads = target.threads;
   const backend::cpu::Compiler compiler = backend::cpu::find_compiler(arguments.session.cxx());
   input.toolchain = {compiler.path, compiler.kind + " " + compiler.version,
                      backend::cpu::compile_flags(compiler, input.isa)};
   input.environment = session.environment().fields;
   input.fingerprint = session.environment().fingerprint;
-  input.measured = choice.best ? measured_by_search(choice, input.kernels)
-                               : measured_before(arguments, session, choice.mask, input.kernels);
+  input.measured = choice.best ? measured_by_search(choice, sources)
+                               : measured_before(arguments, session, choice.mask, sources);
   return input;
 }
 

@@ -196,7 +196,7 @@ int run_generate(Options& options) {
   std::vector<codegen::KernelSource> kernels;
   for (const plan::SegmentVariant& variant : variants)
     kernels.push_back(codegen::generate_cpu(
-        variant, text.empty() ? schedules(variant) : lower::Schedule::parse(text), problem, target));
+        variant, text.empty() ? *schedules(variant).cpu() : lower::Schedule::parse(text), problem, target));
   base::note(fmt::format("{}  {}, {} threads  {}", describe(problem), lower::name(target.isa), target.threads,
                          describe(schedules, variants)));
   if (arguments.out.empty())

@@ -28,7 +28,9 @@ class GuidedSearch : public Searcher {
   double seconds() const override;
   std::vector<search::Finalist> finalists() const override;
   std::span<const search::TimedEdge> edges() const override { return segments_.edges(); }
-  std::optional<lower::Schedule> schedule(int variant) const override { return segments_.schedule(variant); }
+  std::optional<lower::AnySchedule> schedule(int variant) const override {
+    return segments_.schedule(variant);
+  }
   Untimed untimed() const override { return segments_.untimed(); }
   std::optional<PlanCounts> plan_counts() const override;
 

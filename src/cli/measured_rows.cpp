@@ -40,7 +40,7 @@ bool MeasuredRows::any() const {
 
 MeasuredRows find_measured_rows(const std::string& database, const measure::Session& session,
                                 const measure::SessionOptions& options, plan::FusionMask mask,
-                                std::span<const codegen::KernelSource> kernels) {
+                                std::span<const codegen::AnyKernel> kernels) {
   const store::TuningStore store(database, {.access = store::Access::look});
   const std::string problem = session.problem().key(), environment = session.environment().fingerprint;
   const std::string cache_mode(measure::name(options.cache)), data = data_identity(options);
@@ -56,10 +56,10 @@ MeasuredRows find_measured_rows(const std::string& database, const measure::Sess
     rows.plan_us = plan->measurement.time.median_us;
   }
   const auto segments = store.records(problem, environment, cache_mode);
-  for (const codegen::KernelSource& kernel : kernels) {
+  for (const codegen::AnyKernel& kernel : kernels) {
     const auto is_of_kernel = [&](const store::TuningRecord& record) {
-      return record.key.variant == plan::variant_index(kernel.variant) &&
-             record.key.source_hash == kernel.hash && record.key.layouts == layouts_text(kernel) &&
+      return record.key.variant == plan::variant_index(kernel.variant()) &&
+             record.key.source_hash == kernel.hash() && record.key.layouts == kernel.layouts() &&
              record.key.data == data;
     };
     const store::TuningRecord* segment = preferred(segments, settings, is_of_kernel);

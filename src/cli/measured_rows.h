@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/kernel_source.h"
+#include "codegen/any_kernel.h"
 #include "measure/session.h"
 #include "plan/fusion_mask.h"
 
@@ -25,6 +25,6 @@ struct MeasuredRows {
 /// the newest row. Throws base::EnvironmentError where the file cannot be read.
 MeasuredRows find_measured_rows(const std::string& database, const measure::Session& session,
                                 const measure::SessionOptions& options, plan::FusionMask mask,
-                                std::span<const codegen::KernelSource> kernels);
+                                std::span<const codegen::AnyKernel> kernels);
 
 }  // namespace fusetune::cli

@@ -13,7 +13,7 @@
 
 namespace fusetune::cli {
 
-using backend::cpu::CompileResult;
+using backend::CompileResult;
 using measure::Outcome;
 
 measure::Measurement failure(Outcome outcome, const std::string& message) {
@@ -37,20 +37,9 @@ Outcome outcome_of(CompileResult::Status status) {
   throw base::InternalError("unknown compile status");
 }
 
-std::string layouts_text(const codegen::KernelSource& source) {
-  std::string text;
-  for (int i = 0; i < block::kWeightCount; ++i) {
-    const auto& layout = source.layouts[static_cast<std::size_t>(i)];
-    if (!layout) continue;
-    text += (text.empty() ? "" : " ") + std::string(block::name(static_cast<block::Weight>(i))) + "=" +
-            layout->to_string();
-  }
-  return text;
-}
-
-std::string sources_hash(std::span<const codegen::KernelSource> kernels) {
+std::string sources_hash(std::span<const codegen::AnyKernel> kernels) {
   base::Hasher hasher;
-  for (const codegen::KernelSource& kernel : kernels) hasher.add(kernel.hash).add(layouts_text(kernel));
+  for (const codegen::AnyKernel& kernel : kernels) hasher.add(kernel.hash()).add(kernel.layouts());
   return hasher.hex();
 }
 
@@ -60,10 +49,10 @@ PlanJob make_plan_job(const plan::FusionPlan& plan, const ScheduleOf& schedule_o
   store::PlanRecord& record = job.record;
   std::string schedule_options;
   for (const plan::SegmentVariant& variant : plan.variants()) {
-    const std::optional<lower::Schedule> schedule = schedule_of(plan::variant_index(variant));
+    const std::optional<lower::AnySchedule> schedule = schedule_of(plan::variant_index(variant));
     if (!schedule)
       throw base::InternalError("segment " + variant.to_string() + " of a plan to be timed has no schedule");
-    job.sources.push_back(codegen::generate_cpu(variant, *schedule, session.problem(), session.target()));
+    job.sources.push_back(codegen::generate(variant, *schedule, session.problem(), session.target()));
     record.schedules.push_back(schedule->to_string());
     schedule_options += schedule_text_option(variant, record.schedules.back());
   }
@@ -110,18 +99,18 @@ store::PlanClaim claim_in_turn(store::TuningStore& store, const store::PlanRecor
 
 std::vector<CompileResult> compile_plans(measure::Session& session, std::vector<PlanJob>& jobs,
                                          const std::function<void(int, int)>& progress) {
-  std::vector<codegen::KernelSource> sources;
+  std::vector<codegen::AnyKernel> sources;
   std::map<std::string, std::size_t> index_of;  // by symbol
   for (const PlanJob& job : jobs) {
-    for (const codegen::KernelSource& source : job.sources) {
-      if (index_of.emplace(source.symbol, sources.size()).second) sources.push_back(source);
+    for (const codegen::AnyKernel& source : job.sources) {
+      if (index_of.emplace(source.symbol(), sources.size()).second) sources.push_back(source);
     }
   }
   std::vector<CompileResult> compiled = session.compile(sources, progress);
   for (PlanJob& job : jobs) {
     job.record.measurement.outcome = Outcome::ok;
-    for (const codegen::KernelSource& source : job.sources) {
-      const CompileResult& result = compiled[index_of.at(source.symbol)];
+    for (const codegen::AnyKernel& source : job.sources) {
+      const CompileResult& result = compiled[index_of.at(source.symbol())];
       if (result.status != CompileResult::Status::ok) {
         job.record.measurement = failure(outcome_of(result.status), result.log);
         break;
@@ -132,13 +121,13 @@ std::vector<CompileResult> compile_plans(measure::Session& session, std::vector<
   return compiled;
 }
 
-store::SegmentKey segment_key(int variant, const codegen::KernelSource& source,
-                              const measure::Session& session, const SearchSettings& settings) {
+store::SegmentKey segment_key(int variant, const codegen::AnyKernel& source, const measure::Session& session,
+                              const SearchSettings& settings) {
   return {.problem = session.problem().key(),
           .environment = session.environment().fingerprint,
           .variant = variant,
-          .source_hash = source.hash,
-          .layouts = layouts_text(source),
+          .source_hash = source.hash(),
+          .layouts = source.layouts(),
           .data = settings.data,
           .cache_mode = settings.cache_mode,
           .protocol = measure::kProtocolVersion,

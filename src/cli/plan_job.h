@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "backend/cpu/kernel_compiler.h"
+#include "backend/compiled_kernel.h"
 #include "cli/searcher.h"
-#include "codegen/kernel_source.h"
+#include "codegen/any_kernel.h"
 #include "measure/session.h"
 #include "plan/fusion_plan.h"
 #include "store/records.h"
@@ -18,12 +18,12 @@ namespace fusetune::cli {
 
 struct PlanJob {
   plan::FusionPlan plan;
-  std::vector<codegen::KernelSource> sources;
+  std::vector<codegen::AnyKernel> sources;
   measure::PlanKernels kernels;  // after compile_plans(), where all compiled
   store::PlanRecord record;
 };
 
-using ScheduleOf = std::function<std::optional<lower::Schedule>(int variant)>;
+using ScheduleOf = std::function<std::optional<lower::AnySchedule>(int variant)>;
 
 /// Its record has everything but a measurement. Throws base::InternalError where a segment has no schedule
 /// and base::UsageError where one is refused.
@@ -33,8 +33,8 @@ PlanJob make_plan_job(const plan::FusionPlan& plan, const ScheduleOf& schedule_o
 /// Each kernel once for all plans. A plan whose kernels did not all compile gets the failure as its
 /// measurement, the others the outcome `ok` without a time. Returns the results, for their compile times.
 /// Throws Interrupted.
-std::vector<backend::cpu::CompileResult> compile_plans(measure::Session& session, std::vector<PlanJob>& jobs,
-                                                       const std::function<void(int, int)>& progress = {});
+std::vector<backend::CompileResult> compile_plans(measure::Session& session, std::vector<PlanJob>& jobs,
+                                                  const std::function<void(int, int)>& progress = {});
 
 /// A claim that is never `held`: while another search measures this very candidate it is waited for, and its
 /// answer is as good as ours. Throws Interrupted.
@@ -45,13 +45,11 @@ store::PlanClaim claim_in_turn(store::TuningStore& store, const store::PlanRecor
 
 /// What a candidate that never ran is stored as.
 measure::Measurement failure(measure::Outcome outcome, const std::string& message);
-measure::Outcome outcome_of(backend::cpu::CompileResult::Status status);
-/// Of the weights a kernel reads: "w_qkv=..."; part of every key.
-std::string layouts_text(const codegen::KernelSource& source);
+measure::Outcome outcome_of(backend::CompileResult::Status status);
 /// What a segment's measurement is known by in the database.
-store::SegmentKey segment_key(int variant, const codegen::KernelSource& source,
-                              const measure::Session& session, const SearchSettings& settings);
+store::SegmentKey segment_key(int variant, const codegen::AnyKernel& source, const measure::Session& session,
+                              const SearchSettings& settings);
 /// What a plan's measurements belong to: its kernels' source hashes and weight layouts.
-std::string sources_hash(std::span<const codegen::KernelSource> kernels);
+std::string sources_hash(std::span<const codegen::AnyKernel> kernels);
 
 }  // namespace fusetune::cli

@@ -16,13 +16,13 @@ std::vector<plan::SegmentVariant> distinct_variants(std::span<const plan::Fusion
   return {distinct.begin(), distinct.end()};
 }
 
-std::vector<backend::cpu::CompileResult> compile(measure::Session& session,
-                                                 std::span<const Candidate> candidates) {
-  std::vector<codegen::KernelSource> sources;
+std::vector<backend::CompileResult> compile(measure::Session& session,
+                                            std::span<const Candidate> candidates) {
+  std::vector<codegen::AnyKernel> sources;
   sources.reserve(candidates.size());
   for (const Candidate& candidate : candidates)
     sources.push_back(
-        codegen::generate_cpu(candidate.variant, candidate.schedule, session.problem(), session.target()));
+        codegen::generate(candidate.variant, candidate.schedule, session.problem(), session.target()));
   return session.compile(sources, Progress("compiling"));
 }
 
@@ -33,7 +33,7 @@ PlanCompiler::PlanCompiler(measure::Session& session, std::span<const plan::Fusi
     candidates.push_back({variant, schedules(variant)});
   const auto results = compile(session, candidates);
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (results[i].status != backend::cpu::CompileResult::Status::ok)
+    if (results[i].status != backend::CompileResult::Status::ok)
       throw base::EnvironmentError(fmt::format("compiling the kernel of {} ({}) failed:\n{}",
                                                candidates[i].variant.to_string(),
                                                candidates[i].schedule.to_string(), results[i].log));

@@ -14,7 +14,7 @@ namespace fusetune::cli {
 /// A segment variant with the schedule it is to run with.
 struct Candidate {
   plan::SegmentVariant variant;
-  lower::Schedule schedule;
+  lower::AnySchedule schedule;
   auto operator<=>(const Candidate&) const = default;
 };
 
@@ -22,8 +22,7 @@ struct Candidate {
 std::vector<plan::SegmentVariant> distinct_variants(std::span<const plan::FusionPlan> plans);
 
 /// Generates and compiles; result i belongs to candidates[i].
-std::vector<backend::cpu::CompileResult> compile(measure::Session& session,
-                                                 std::span<const Candidate> candidates);
+std::vector<backend::CompileResult> compile(measure::Session& session, std::span<const Candidate> candidates);
 
 /// Compiled kernels of several plans, each distinct variant compiled once.
 class PlanCompiler {
@@ -35,7 +34,7 @@ class PlanCompiler {
   measure::PlanKernels kernels(const plan::FusionPlan& plan) const;
 
  private:
-  std::map<plan::SegmentVariant, backend::cpu::CompiledKernel> compiled_;
+  std::map<plan::SegmentVariant, backend::CompiledKernel> compiled_;
 };
 
 /// "schedules: 3 recorded, 1 default": where the schedules of a set of variants come from.

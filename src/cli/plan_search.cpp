@@ -37,11 +37,11 @@ VariantSchedules choose_schedules(const measure::Session& session, const store::
   const search::Space space = search::segment_space(session.problem(), session.target());
   VariantSchedules schedules(plan::kVariantCount);
   for (int variant = 0; variant < plan::kVariantCount; ++variant) {
-    std::optional<lower::Schedule>& chosen = schedules[static_cast<std::size_t>(variant)];
+    std::optional<lower::AnySchedule>& chosen = schedules[static_cast<std::size_t>(variant)];
     const auto recorded = store.best_schedule(session.problem().key(), session.environment().fingerprint,
                                               {settings.cache_mode, settings.data, settings.timing}, variant);
     if (recorded) {
-      chosen = lower::Schedule::parse(*recorded);
+      chosen = lower::parse_schedule(*recorded, session.target());
     } else if (const auto all = space.schedules(variant, search::tuned_tile(tuned, variant)); !all.empty()) {
       chosen = all.front();
     }
@@ -72,7 +72,7 @@ double PlanSearch::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
-std::optional<lower::Schedule> PlanSearch::schedule(int variant) const {
+std::optional<lower::AnySchedule> PlanSearch::schedule(int variant) const {
   return schedules_[static_cast<std::size_t>(variant)];
 }
 
@@ -138,7 +138,7 @@ void PlanSearch::compile(std::vector<Job>& jobs, SearchProgress& progress) {
   const auto results = compile_plans(session_, plans, [&](int done, int total) {
     show(progress, fmt::format("compiling {}/{}", done, total));
   });
-  for (const backend::cpu::CompileResult& result : results)
+  for (const backend::CompileResult& result : results)
     if (result.kernel.compile_seconds > 0)  // not from the cache
       counts_.compile_seconds.push_back(result.kernel.compile_seconds);
   std::vector<Job> compiled;

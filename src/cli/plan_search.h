@@ -18,7 +18,7 @@
 namespace fusetune::cli {
 
 /// One for each variant; nullopt: it cannot run on this problem.
-using VariantSchedules = std::vector<std::optional<lower::Schedule>>;
+using VariantSchedules = std::vector<std::optional<lower::AnySchedule>>;
 
 /// The fastest recorded schedule of each variant, else the first of the space with the tile that was tuned
 /// for its costliest GEMM.
@@ -42,7 +42,7 @@ class PlanSearch : public Searcher {
   std::vector<search::Finalist> finalists() const override;
   Untimed untimed() const override;
   std::optional<PlanCounts> plan_counts() const override;
-  std::optional<lower::Schedule> schedule(int variant) const override;
+  std::optional<lower::AnySchedule> schedule(int variant) const override;
 
   /// Those that ran right, in the order they were told.
   const std::vector<search::TimedPlan>& timed() const { return timed_; }

@@ -36,11 +36,11 @@ store::ProfileRecord record_of(plan::FusionMask mask, const measure::Session& se
   record.environment = {session.environment().fingerprint, session.environment().fields};
   record.program = FUSETUNE_VERSION;
   record.cache_mode = measure::name(options.cache);
-  for (const backend::cpu::CompiledKernel& kernel : kernels) {
-    const codegen::KernelSource& source = kernel.source;
-    const lower::StaticCosts costs = lower::static_costs(source.variant.segment, session.problem());
-    record.kernels.push_back({source.variant.to_string(), source.symbol, source.schedule.to_string(),
-                              source.hash, costs.flops, costs.bytes_read, costs.bytes_written});
+  for (const backend::CompiledKernel& kernel : kernels) {
+    const codegen::AnyKernel& source = kernel.source;
+    const lower::StaticCosts costs = lower::static_costs(source.variant().segment, session.problem());
+    record.kernels.push_back({source.variant().to_string(), source.symbol(), source.schedule().to_string(),
+                              source.hash(), costs.flops, costs.bytes_read, costs.bytes_written});
   }
   record.passes_us = std::move(profile.passes_us);
   record.dropped = profile.dropped;

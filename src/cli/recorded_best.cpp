@@ -49,7 +49,7 @@ void read_result(const nlohmann::json& best, RecordedBest& found) {
   const std::vector<plan::SegmentVariant> variants = found.plan.variants();
   const std::vector<std::string> schedules = best.at("schedules");
   for (std::size_t i = 0; i < variants.size(); ++i)
-    found.schedules.set(variants[i], lower::Schedule::parse(schedules.at(i)), "search");
+    found.schedules.set(variants[i], found.schedules.parse(schedules.at(i)), "search");
 }
 
 /// Of the segments of `found`, measured as `finalist` was.
@@ -59,13 +59,13 @@ std::vector<std::optional<std::int64_t>> segment_rows(const store::TuningStore& 
                                                       const store::PlanKey& finalist) {
   std::vector<std::optional<std::int64_t>> rows;
   for (const plan::SegmentVariant& variant : found.plan.variants()) {
-    const codegen::KernelSource source =
-        codegen::generate_cpu(variant, found.schedules(variant), session.problem(), session.target());
+    const codegen::AnyKernel source =
+        codegen::generate(variant, found.schedules(variant), session.problem(), session.target());
     rows.push_back(store.row_number(store::SegmentKey{.problem = finalist.problem,
                                                       .environment = finalist.environment,
                                                       .variant = plan::variant_index(variant),
-                                                      .source_hash = source.hash,
-                                                      .layouts = layouts_text(source),
+                                                      .source_hash = source.hash(),
+                                                      .layouts = source.layouts(),
                                                       .data = finalist.data,
                                                       .cache_mode = finalist.cache_mode,
                                                       .protocol = finalist.protocol,

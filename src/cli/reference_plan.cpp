@@ -16,16 +16,16 @@ constexpr std::size_t kHashDigits = 12;  // of a text that people read
 AllFusedReference::AllFusedReference(measure::Session& session) : session_(session) {
   const search::Space space = search::segment_space(session.problem(), session.target());
   const plan::SegmentVariant variant = plan::FusionPlan::from_mask(plan::FusionMask{0}).variants().front();
-  const std::vector<lower::Schedule> schedules = space.schedules(plan::variant_index(variant), {});
+  const std::vector<lower::AnySchedule> schedules = space.schedules(plan::variant_index(variant), {});
   if (schedules.empty()) return;
-  source_.push_back(codegen::generate_cpu(variant, schedules.front(), session.problem(), session.target()));
+  source_.push_back(codegen::generate(variant, schedules.front(), session.problem(), session.target()));
   hash_ = sources_hash(source_).substr(0, kHashDigits);
 }
 
 measure::PlanKernels AllFusedReference::compile() const {
   if (source_.empty()) return {};
-  backend::cpu::CompileResult result = std::move(session_.compile(source_).front());
-  if (result.status == backend::cpu::CompileResult::Status::ok) return {std::move(result.kernel)};
+  backend::CompileResult result = std::move(session_.compile(source_).front());
+  if (result.status == backend::CompileResult::Status::ok) return {std::move(result.kernel)};
   base::note("the plan that others are to be timed beside does not compile; they are timed by themselves");
   return {};
 }

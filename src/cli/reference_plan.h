@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/kernel_source.h"
+#include "codegen/any_kernel.h"
 #include "measure/session.h"
 
 namespace fusetune::cli {
@@ -23,7 +23,7 @@ class AllFusedReference {
 
  private:
   measure::Session& session_;
-  std::vector<codegen::KernelSource> source_;  // one or none
+  std::vector<codegen::AnyKernel> source_;  // one or none
   std::string hash_;
 };
 

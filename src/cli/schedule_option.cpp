@@ -20,7 +20,7 @@ void read_line(std::string_view line, ScheduleTable& table) {
   if (line.empty()) return;
   const std::size_t gap = line.find_first_of(" \t");
   if (gap == std::string_view::npos) throw base::UsageError("expected a segment variant and its schedule");
-  table.set(parse_variant(line.substr(0, gap)), lower::Schedule::parse(base::trim(line.substr(gap))), "file");
+  table.set(parse_variant(line.substr(0, gap)), table.parse(base::trim(line.substr(gap))), "file");
 }
 
 void read_file(const std::string& file, ScheduleTable& table) {
@@ -41,7 +41,7 @@ bool names_variant(const std::string& text) { return text.starts_with('['); }
 
 }  // namespace
 
-lower::Schedule ScheduleTable::operator()(const plan::SegmentVariant& variant) const {
+lower::AnySchedule ScheduleTable::operator()(const plan::SegmentVariant& variant) const {
   const auto found = chosen_.find(variant);
   return found != chosen_.end() ? found->second.schedule
                                 : lower::default_schedule(variant, problem_, target_);
@@ -97,8 +97,8 @@ void ScheduleOption::read_texts(ScheduleTable& table) const {
     if (colon == std::string::npos)
       throw base::UsageError(fmt::format("--schedule-text '{}': expected a ':' behind the variant", text));
     const std::string_view schedule = base::trim(std::string_view(text).substr(colon + 1));
-    table.set(parse_variant(base::trim(std::string_view(text).substr(0, colon))),
-              lower::Schedule::parse(schedule), "given");
+    table.set(parse_variant(base::trim(std::string_view(text).substr(0, colon))), table.parse(schedule),
+              "given");
   }
 }
 
@@ -120,13 +120,13 @@ ScheduleTable ScheduleOption::table(const measure::Session& session) const {
   return table(session.problem(), session.target(), session.environment().fingerprint);
 }
 
-ScheduleTable ScheduleOption::table(const block::Problem& problem, const lower::CpuTarget& target,
+ScheduleTable ScheduleOption::table(const block::Problem& problem, const lower::Target& target,
                                     const std::string& fingerprint) const {
   return table(problem, target, fingerprint,
                store::MeasuredLike{std::string(measure::name(measure::CacheMode::model))});
 }
 
-ScheduleTable ScheduleOption::table(const block::Problem& problem, const lower::CpuTarget& target,
+ScheduleTable ScheduleOption::table(const block::Problem& problem, const lower::Target& target,
                                     const std::string& fingerprint, const store::MeasuredLike& like) const {
   ScheduleTable table(problem, target);
   if (schedule_ != "best" && schedule_ != "default") read_file(schedule_, table);
@@ -134,7 +134,7 @@ ScheduleTable ScheduleOption::table(const block::Problem& problem, const lower::
     const store::TuningStore store(database_, {.access = store::Access::look});
     for (int i = 0; i < plan::kVariantCount; ++i) {
       const auto schedule = store.best_schedule(problem.key(), fingerprint, like, i);
-      if (schedule) table.set(plan::all_variants()[i], lower::Schedule::parse(*schedule), "recorded");
+      if (schedule) table.set(plan::all_variants()[i], lower::parse_schedule(*schedule, target), "recorded");
     }
   }
   read_texts(table);

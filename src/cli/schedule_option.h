@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/options.h"
-#include "lower/schedule.h"
+#include "lower/any_schedule.h"
 #include "measure/session.h"
 #include "store/records.h"
 
@@ -16,22 +16,24 @@ namespace fusetune::cli {
 /// Schedules by variant; those not in the table get the default.
 class ScheduleTable {
  public:
-  ScheduleTable(const block::Problem& problem, const lower::CpuTarget& target)
+  ScheduleTable(const block::Problem& problem, const lower::Target& target)
       : problem_(problem), target_(target) {}
+  /// A schedule of the target's kind. Throws base::UsageError.
+  lower::AnySchedule parse(std::string_view text) const { return lower::parse_schedule(text, target_); }
   /// `origin`: see origin(); a literal.
-  void set(const plan::SegmentVariant& variant, const lower::Schedule& schedule, std::string_view origin) {
+  void set(const plan::SegmentVariant& variant, const lower::AnySchedule& schedule, std::string_view origin) {
     chosen_[variant] = {schedule, origin};
   }
-  lower::Schedule operator()(const plan::SegmentVariant& variant) const;
+  lower::AnySchedule operator()(const plan::SegmentVariant& variant) const;
   /// Where `variant`'s schedule comes from: "default", "recorded", "file", "given" on the command line, or
   /// "search".
   std::string_view origin(const plan::SegmentVariant& variant) const;
 
  private:
   block::Problem problem_;
-  lower::CpuTarget target_;
+  lower::Target target_;
   struct Chosen {
-    lower::Schedule schedule;
+    lower::AnySchedule schedule;
     std::string_view origin;
   };
   std::map<plan::SegmentVariant, Chosen> chosen_;
@@ -57,14 +59,14 @@ class ScheduleOption {
   /// For what is not timed, with or without a session: the cache mode `model`. `fingerprint` of the
   /// environment is used where wants_records().
   ScheduleTable table(const measure::Session& session) const;
-  ScheduleTable table(const block::Problem& problem, const lower::CpuTarget& target,
+  ScheduleTable table(const block::Problem& problem, const lower::Target& target,
                       const std::string& fingerprint) const;
   /// True when recorded schedules are asked for and there is a database to look in.
   bool wants_records() const;
   const std::string& database() const { return database_; }
 
  private:
-  ScheduleTable table(const block::Problem& problem, const lower::CpuTarget& target,
+  ScheduleTable table(const block::Problem& problem, const lower::Target& target,
                       const std::string& fingerprint, const store::MeasuredLike& like) const;
   void read_texts(ScheduleTable& table) const;
 

@@ -117,7 +117,7 @@ class Rehearser {
  private:
   search::Space space() const { return search::segment_space(session_.problem(), session_.target()); }
 
-  std::optional<lower::Schedule> schedule(int variant) const {
+  std::optional<lower::AnySchedule> schedule(int variant) const {
     const auto& best = best_[variant];
     return best ? std::optional(best->schedule) : std::nullopt;
   }
@@ -142,9 +142,9 @@ class Rehearser {
   search::Trial try_segment(const search::Candidate& candidate) {
     ++result_.kernels;
     try {
-      codegen::KernelSource source =
-          codegen::generate_cpu(plan::all_variants()[static_cast<std::size_t>(candidate.variant)],
-                                candidate.schedule, session_.problem(), session_.target());
+      codegen::AnyKernel source =
+          codegen::generate(plan::all_variants()[static_cast<std::size_t>(candidate.variant)],
+                            candidate.schedule, session_.problem(), session_.target());
       if (!settings_.fresh) {
         const auto known = store_.find(segment_key(candidate.variant, source, session_, settings_));
         if (known && !store::may_retry(*known, settings_.limits)) {
@@ -211,8 +211,8 @@ class Rehearser {
                                sum / static_cast<double>(plans.size()));
     for (std::size_t variant = 0; variant < schedules.size(); ++variant)
       if (schedules[variant])
-        result_.sources.push_back(codegen::generate_cpu(plan::all_variants()[variant], *schedules[variant],
-                                                        session_.problem(), session_.target()));
+        result_.sources.push_back(codegen::generate(plan::all_variants()[variant], *schedules[variant],
+                                                    session_.problem(), session_.target()));
   }
 
   measure::Session& session_;

@@ -11,17 +11,17 @@
 #include <vector>
 
 #include "cli/searcher.h"
-#include "codegen/kernel_source.h"
+#include "codegen/any_kernel.h"
 #include "measure/session.h"
 #include "store/tuning_store.h"
 
 namespace fusetune::cli {
 
 struct Rehearsal {
-  std::int64_t kernels = 0, plans = 0;         // candidates in all, whole plans among them apart
-  std::int64_t known = 0;                      // of both: the database answers
-  bool at_most = false;                        // the counts are upper bounds
-  std::vector<codegen::KernelSource> sources;  // of candidates to be measured
+  std::int64_t kernels = 0, plans = 0;      // candidates in all, whole plans among them apart
+  std::int64_t known = 0;                   // of both: the database answers
+  bool at_most = false;                     // the counts are upper bounds
+  std::vector<codegen::AnyKernel> sources;  // of candidates to be measured
   /// Of each candidate to be measured, microseconds; 0: nothing recorded tells.
   std::vector<double> expected_us;
   /// The plans timed against each other would be those that an earlier search has compared.

@@ -151,7 +151,7 @@ class SearchRun {
 
   std::unique_ptr<Searcher> segment_searcher() {
     const search::Space space = search::segment_space(session_.problem(), session_.target());
-    auto strategy = search::make_strategy(request_.strategy, space, seed(), &segment_model());
+    auto strategy = search::make_strategy(request_.strategy, space, seed(), segment_model());
     if (search::find_strategy(request_.strategy)->refines_plans)
       return std::make_unique<GuidedSearch>(session_, store_, report_.run, settings_, std::move(strategy),
                                             seed());
@@ -197,12 +197,15 @@ class SearchRun {
     });
   }
 
-  search::SegmentModel& segment_model() {
+  /// Null on a GPU: the model's features are those of a CPU's schedules.
+  search::SegmentModel* segment_model() {
+    const lower::Target target = session_.target();
+    const auto* cpu = std::get_if<lower::CpuTarget>(&target);
+    if (cpu == nullptr) return nullptr;
     model::TrainOptions options;
     options.seed = seed();
-    segment_model_ =
-        std::make_unique<search::FittedSegmentModel>(session_.problem(), session_.target(), options);
-    return *segment_model_;
+    segment_model_ = std::make_unique<search::FittedSegmentModel>(session_.problem(), *cpu, options);
+    return segment_model_.get();
   }
 
   search::PlanModel& plan_model() {

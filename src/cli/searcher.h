@@ -130,7 +130,7 @@ class Searcher {
   /// nullopt: no stage of it timed plans whole.
   virtual std::optional<PlanCounts> plan_counts() const { return std::nullopt; }
   /// What a variant is compiled with; nullopt: it cannot run, or was not timed.
-  virtual std::optional<lower::Schedule> schedule(int variant) const = 0;
+  virtual std::optional<lower::AnySchedule> schedule(int variant) const = 0;
 };
 
 }  // namespace fusetune::cli

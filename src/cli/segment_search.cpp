@@ -16,7 +16,7 @@
 namespace fusetune::cli {
 namespace {
 
-using backend::cpu::CompileResult;
+using backend::CompileResult;
 using measure::Outcome;
 
 /// Candidates compiled together before they are measured: while anything is timed, nothing compiles.
@@ -43,12 +43,12 @@ double SegmentSearch::seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
-codegen::KernelSource SegmentSearch::generate(int variant, const lower::Schedule& schedule) const {
-  return codegen::generate_cpu(variant_at(variant), schedule, session_.problem(), target_);
+codegen::AnyKernel SegmentSearch::generate(int variant, const lower::AnySchedule& schedule) const {
+  return codegen::generate(variant_at(variant), schedule, session_.problem(), target_);
 }
 
 store::TuningRecord SegmentSearch::record_of(const search::Candidate& candidate,
-                                             const codegen::KernelSource& source) const {
+                                             const codegen::AnyKernel& source) const {
   store::TuningRecord record;
   record.key = segment_key(candidate.variant, source, session_, settings_);
   record.limits = settings_.limits;
@@ -95,8 +95,8 @@ std::vector<SegmentSearch::Job> SegmentSearch::prepare(const std::vector<search:
       job.source = generate(candidate.variant, candidate.schedule);
     } catch (const base::UsageError& refused) {
       // Nothing was generated: the schedule itself stands for its source.
-      job.source.hash = "refused-" + base::hash_hex(candidate.schedule.to_string());
       job.record = record_of(candidate, job.source);
+      job.record.key.source_hash = "refused-" + base::hash_hex(candidate.schedule.to_string());
       if (!answer_from_store(job)) {
         finish(std::move(job), failure(Outcome::illegal, refused.what()));
       }
@@ -168,7 +168,7 @@ void SegmentSearch::show(SearchProgress& progress, const std::string& doing) con
 /// The jobs whose kernels compiled; the others are finished as failures.
 std::vector<SegmentSearch::Job> SegmentSearch::compile(std::vector<Job> jobs, SearchProgress& progress) {
   if (jobs.empty()) return jobs;  // all answered by the store
-  std::vector<codegen::KernelSource> sources;
+  std::vector<codegen::AnyKernel> sources;
   for (const Job& job : jobs) sources.push_back(job.source);
   std::vector<CompileResult> results = session_.compile(
       sources, [&](int done, int total) { show(progress, fmt::format("compiling {}/{}", done, total)); });
@@ -222,7 +222,7 @@ std::vector<search::Finalist> SegmentSearch::finalists() const {
   return search::select_finalists(best_.costs(), settings_.finalists);
 }
 
-std::optional<lower::Schedule> SegmentSearch::schedule(int variant) const {
+std::optional<lower::AnySchedule> SegmentSearch::schedule(int variant) const {
   const std::optional<search::Incumbents::Best>& best = best_[variant];
   return best ? std::optional(best->schedule) : std::nullopt;
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cli/searcher.h"
-#include "codegen/kernel_source.h"
+#include "codegen/any_kernel.h"
 #include "measure/session.h"
 #include "search/stop.h"
 #include "search/strategy.h"
@@ -30,16 +30,16 @@ class SegmentSearch : public Searcher {
   std::vector<search::Finalist> finalists() const override;
   std::span<const search::TimedEdge> edges() const override { return edges_; }
   Untimed untimed() const override { return {strategy_->pruned(), strategy_->left()}; }
-  std::optional<lower::Schedule> schedule(int variant) const override;
+  std::optional<lower::AnySchedule> schedule(int variant) const override;
 
   const search::Incumbents& best() const { return best_; }
 
  private:
   struct Job {
     search::Candidate candidate;
-    codegen::KernelSource source;
+    codegen::AnyKernel source;
     store::TuningRecord record;
-    backend::cpu::CompiledKernel kernel;
+    backend::CompiledKernel kernel;
     bool tried = false;  // in this run: it was noisy
     bool retry = false;  // by an earlier run, which did not get a lasting answer
   };
@@ -52,16 +52,15 @@ class SegmentSearch : public Searcher {
   void finish(Job job, measure::Measurement measurement);
   void show(SearchProgress& progress, const std::string& doing) const;
   void tell(const store::TuningRecord& record, const search::Candidate& candidate);
-  codegen::KernelSource generate(int variant, const lower::Schedule& schedule) const;
-  store::TuningRecord record_of(const search::Candidate& candidate,
-                                const codegen::KernelSource& source) const;
+  codegen::AnyKernel generate(int variant, const lower::AnySchedule& schedule) const;
+  store::TuningRecord record_of(const search::Candidate& candidate, const codegen::AnyKernel& source) const;
 
   measure::Session& session_;
   store::TuningStore& store_;
   std::int64_t run_;
   const SearchSettings& settings_;
   std::unique_ptr<search::Strategy> strategy_;
-  lower::CpuTarget target_;
+  lower::Target target_;
   search::StopRule stop_;
   search::Incumbents best_;
   std::vector<search::TimedEdge> edges_;

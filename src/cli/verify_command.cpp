@@ -67,7 +67,7 @@ class Verifier {
     const std::string text = arguments_.schedule.text_of_every_variant();
     for (const plan::SegmentVariant& variant : variants) {
       if (!text.empty()) {
-        candidates.push_back({variant, lower::Schedule::parse(text)});
+        candidates.push_back({variant, schedules_.parse(text)});
       } else {
         candidates.push_back({variant, schedules_(variant)});
         if (arguments_.schedules == "all") add_others(candidates, variant);
@@ -79,8 +79,8 @@ class Verifier {
 
   /// Behind the chosen one, which is the last candidate.
   void add_others(std::vector<Candidate>& candidates, const plan::SegmentVariant& variant) {
-    const lower::Schedule chosen = candidates.back().schedule;
-    std::vector<lower::Refused<lower::Schedule>> refused;
+    const lower::AnySchedule chosen = candidates.back().schedule;
+    std::vector<lower::Refused<lower::AnySchedule>> refused;
     for (const auto& schedule :
          lower::program_space(variant, session_.problem(), session_.target(), &refused))
       if (schedule != chosen) candidates.push_back({variant, schedule});
@@ -96,8 +96,8 @@ class Verifier {
     return true;
   }
 
-  void check(const Candidate& candidate, const backend::cpu::CompileResult& compiled) {
-    using Status = backend::cpu::CompileResult::Status;
+  void check(const Candidate& candidate, const backend::CompileResult& compiled) {
+    using Status = backend::CompileResult::Status;
     stop_if_interrupted();
     if (compiled.status != Status::ok) {
       const measure::Outcome outcome = compiled.status == Status::timeout ? measure::Outcome::timeout
@@ -114,7 +114,7 @@ class Verifier {
 
   /// The whole plan, with the first schedule of each variant, unless one of its kernels did not compile.
   void check_plan(plan::FusionMask mask, const std::vector<Candidate>& candidates,
-                  const std::vector<backend::cpu::CompileResult>& compiled) {
+                  const std::vector<backend::CompileResult>& compiled) {
     stop_if_interrupted();
     measure::PlanKernels kernels;
     std::string schedule_options;
@@ -124,7 +124,7 @@ class Verifier {
       });
       if (found == candidates.end()) return;
       const auto& result = compiled[static_cast<std::size_t>(found - candidates.begin())];
-      if (result.status != backend::cpu::CompileResult::Status::ok) return;
+      if (result.status != backend::CompileResult::Status::ok) return;
       kernels.push_back(result.kernel);
       schedule_options += schedule_text_option(variant, found->schedule.to_string());
     }

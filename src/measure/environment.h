@@ -6,14 +6,22 @@
 
 #include "backend/cpu/cpu_info.h"
 #include "backend/cpu/kernel_compiler.h"
+#include "backend/cuda/driver.h"
+#include "backend/cuda/nvrtc.h"
 #include "measure/session.h"
 
 namespace fusetune::measure {
 
-/// Fields of the fingerprint: device, features, caches, isa, threads, compiler, flags, protocol. Others are
-/// for the reader: os, cpus, governor and load at the start where readable, cache mode (a part of every
-/// record's key by itself).
+/// Of a CPU. Fields of the fingerprint: device, features, caches, isa, threads, compiler, flags, protocol.
+/// Others are for the reader: os, cpus, governor and load at the start where readable, cache mode (a part of
+/// every record's key by itself).
 Environment describe_environment(const backend::cpu::CpuInfo& cpu, lower::Isa isa, int threads,
                                  const backend::cpu::Compiler& compiler, CacheMode cache);
+
+/// Of a GPU. Fields of the fingerprint: backend, device (its name), compute, multiprocessors, caches, memory,
+/// driver, compiler, flags (NVRTC's), protocol. For the reader: uuid, the highest clocks, os, cache mode.
+Environment describe_environment(const backend::cuda::Driver& driver,
+                                 const backend::cuda::DriverDevice& device, const backend::cuda::Nvrtc& nvrtc,
+                                 const std::vector<std::string>& flags, CacheMode cache);
 
 }  // namespace fusetune::measure

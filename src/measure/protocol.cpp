@@ -10,7 +10,7 @@ namespace fusetune::measure {
 namespace {
 
 using Json = nlohmann::json;
-using backend::cpu::CompiledKernel;
+using backend::CompiledKernel;
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(base::format_shortest(value)); }
 
@@ -55,44 +55,106 @@ std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 // ---- Kernels
 // -------------------------------------------------------------------------------------------------
 
-Json to_json(const CompiledKernel& kernel) {
-  const codegen::KernelSource& source = kernel.source;
+/// What kernels of all devices have.
+template <class Kernel>
+Json common_json(const Kernel& kernel) {
+  return {{"symbol", kernel.symbol},
+          {"first", kernel.variant.segment.first},
+          {"last", kernel.variant.segment.last},
+          {"hand_written", kernel.variant.hand_written},
+          {"schedule", kernel.schedule.to_string()},
+          {"hash", kernel.hash},
+          {"reads", tensors(kernel.reads)},
+          {"writes", tensors(kernel.writes)},
+          {"workspace", tensors(kernel.workspace)}};
+}
+
+template <class Kernel>
+Kernel common_from(const Json& json) {
+  Kernel kernel;
+  kernel.symbol = json.at("symbol").get<std::string>();
+  kernel.variant.segment = {json.at("first").get<int>(), json.at("last").get<int>()};
+  kernel.variant.hand_written = json.at("hand_written").get<bool>();
+  kernel.schedule = decltype(kernel.schedule)::parse(json.at("schedule").get<std::string>());
+  kernel.hash = json.at("hash").get<std::string>();
+  kernel.reads = tensors(json.at("reads"));
+  kernel.writes = tensors(json.at("writes"));
+  kernel.workspace = tensors(json.at("workspace"));
+  return kernel;
+}
+
+Json to_json(const codegen::KernelSource& kernel) {
   Json layouts = Json::array();
-  for (const auto& layout : source.layouts) {
+  for (const auto& layout : kernel.layouts) {
     layouts.push_back(layout ? Json{layout->panel, layout->group} : Json(nullptr));
   }
-  return {{"library", kernel.library.string()},
-          {"symbol", kernel.symbol},
-          {"first", source.variant.segment.first},
-          {"last", source.variant.segment.last},
-          {"hand_written", source.variant.hand_written},
-          {"schedule", source.schedule.to_string()},
-          {"hash", source.hash},
-          {"layouts", layouts},
-          {"reads", tensors(source.reads)},
-          {"writes", tensors(source.writes)},
-          {"workspace", tensors(source.workspace)},
-          {"scratch", source.scratch_bytes}};
+  Json json = common_json(kernel);
+  json["layouts"] = layouts;
+  json["scratch"] = kernel.scratch_bytes;
+  return json;
+}
+
+codegen::KernelSource cpu_kernel_from(const Json& json) {
+  auto kernel = common_from<codegen::KernelSource>(json);
+  for (std::size_t weight = 0; weight < kernel.layouts.size(); ++weight) {
+    const Json& layout = json.at("layouts").at(weight);
+    if (!layout.is_null()) kernel.layouts[weight] = {layout.at(0).get<int>(), layout.at(1).get<int>()};
+  }
+  kernel.scratch_bytes = json.at("scratch").get<std::int64_t>();
+  return kernel;
+}
+
+Json to_json(const codegen::GpuKernel& kernel) {
+  Json tasks = Json::array();
+  for (const auto& [rows, times, by_entry] : kernel.tasks) tasks.push_back({rows, times, by_entry});
+  Json json = common_json(kernel);
+  json["dtype"] = block::name(kernel.dtype);
+  json["seq"] = kernel.seq;
+  json["heads"] = kernel.heads;
+  json["stages"] = kernel.stages;
+  json["tasks"] = tasks;
+  json["shared"] = kernel.shared_bytes;
+  json["block_scratch"] = kernel.block_scratch_floats;
+  json["split_tiles"] = kernel.split_tiles;
+  json["weights"] = Json::array();
+  for (const block::Weight weight : kernel.weights) json["weights"].push_back(static_cast<int>(weight));
+  return json;
+}
+
+codegen::GpuKernel gpu_kernel_from(const Json& json) {
+  auto kernel = common_from<codegen::GpuKernel>(json);
+  kernel.dtype = block::parse_dtype(json.at("dtype").get<std::string>());
+  kernel.seq = json.at("seq").get<std::int64_t>();
+  kernel.heads = json.at("heads").get<std::int64_t>();
+  kernel.stages = json.at("stages").get<int>();
+  for (const Json& task : json.at("tasks"))
+    kernel.tasks.push_back(
+        {task.at(0).get<std::int64_t>(), task.at(1).get<std::int64_t>(), task.at(2).get<bool>()});
+  kernel.shared_bytes = json.at("shared").get<std::int64_t>();
+  kernel.block_scratch_floats = json.at("block_scratch").get<std::int64_t>();
+  kernel.split_tiles = json.at("split_tiles").get<std::vector<std::int64_t>>();
+  for (const Json& weight : json.at("weights")) {
+    const int index = weight.get<int>();
+    if (index < 0 || index >= block::kWeightCount) throw base::InternalError("no such weight in a message");
+    kernel.weights.push_back(static_cast<block::Weight>(index));
+  }
+  return kernel;
+}
+
+Json to_json(const CompiledKernel& kernel) {
+  const codegen::GpuKernel* const gpu = kernel.source.gpu();
+  Json json = gpu != nullptr ? to_json(*gpu) : to_json(*kernel.source.cpu());
+  json["image"] = kernel.image.string();
+  return json;
 }
 
 CompiledKernel kernel_from(const Json& json) {
   CompiledKernel kernel;
-  kernel.library = json.at("library").get<std::string>();
-  kernel.symbol = json.at("symbol").get<std::string>();
-  codegen::KernelSource& source = kernel.source;
-  source.variant.segment = {json.at("first").get<int>(), json.at("last").get<int>()};
-  source.variant.hand_written = json.at("hand_written").get<bool>();
-  source.schedule = lower::Schedule::parse(json.at("schedule").get<std::string>());
-  source.symbol = kernel.symbol;
-  source.hash = json.at("hash").get<std::string>();
-  for (std::size_t weight = 0; weight < source.layouts.size(); ++weight) {
-    const Json& layout = json.at("layouts").at(weight);
-    if (!layout.is_null()) source.layouts[weight] = {layout.at(0).get<int>(), layout.at(1).get<int>()};
-  }
-  source.reads = tensors(json.at("reads"));
-  source.writes = tensors(json.at("writes"));
-  source.workspace = tensors(json.at("workspace"));
-  source.scratch_bytes = json.at("scratch").get<std::int64_t>();
+  kernel.image = json.at("image").get<std::string>();
+  if (json.contains("tasks"))
+    kernel.source = gpu_kernel_from(json);
+  else
+    kernel.source = cpu_kernel_from(json);
   return kernel;
 }
 
@@ -114,12 +176,14 @@ PlanKernels kernels_from(const Json& json) {
 Json to_json(const WorkerSetup& setup) {
   return {{"protocol", kProtocolVersion},
           {"problem", setup.problem.key()},
-          {"threads", setup.threads},
+          {"device", name(setup.device)},
+          {"ordinal", setup.executor.device},
+          {"threads", setup.executor.threads},
           {"cache", name(setup.cache)},
           {"samples", setup.samples},
           {"min_sample_seconds", setup.min_sample_seconds},
-          {"rotation_bytes", setup.rotation_bytes},
-          {"flush_bytes", setup.flush_bytes},
+          {"rotation_bytes", setup.executor.rotation_bytes},
+          {"flush_bytes", setup.executor.flush_bytes},
           {"image", setup.image},
           {"progress", setup.progress}};
 }
@@ -131,12 +195,14 @@ WorkerSetup setup_from(const Json& json) {
                               ": they are of different versions of fusetune");
   }
   return {.problem = block::Problem::parse(json.at("problem").get<std::string>()),
-          .threads = json.at("threads").get<int>(),
+          .device = parse_device_kind(json.at("device").get<std::string>()),
+          .executor = {.threads = json.at("threads").get<int>(),
+                       .device = json.at("ordinal").get<int>(),
+                       .rotation_bytes = json.at("rotation_bytes").get<std::int64_t>(),
+                       .flush_bytes = json.at("flush_bytes").get<std::int64_t>()},
           .cache = parse_cache_mode(json.at("cache").get<std::string>()),
           .samples = json.at("samples").get<int>(),
           .min_sample_seconds = json.at("min_sample_seconds").get<double>(),
-          .rotation_bytes = json.at("rotation_bytes").get<std::int64_t>(),
-          .flush_bytes = json.at("flush_bytes").get<std::int64_t>(),
           .image = json.at("image").get<std::string>(),
           .progress = json.at("progress").get<std::string>()};
 }
@@ -294,6 +360,7 @@ std::string encode(const Reply& reply) {
   for (const PairSeries& one : reply.series) series.push_back(to_json(one));
   return dump({{"error", reply.error},
                {"internal_error", reply.internal_error},
+               {"device_error", reply.device_error},
                {"check", to_json(reply.check)},
                {"measurement", to_json(reply.measurement)},
                {"level_us", number(reply.level_us)},
@@ -306,6 +373,7 @@ Reply decode_reply(std::string_view text) {
     Reply reply;
     reply.error = json.at("error").get<std::string>();
     reply.internal_error = json.at("internal_error").get<bool>();
+    reply.device_error = json.at("device_error").get<std::string>();
     reply.check = check_from(json.at("check"));
     reply.measurement = measurement_from(json.at("measurement"));
     reply.level_us = number(json.at("level_us"));

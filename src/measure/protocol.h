@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/executor.h"
 #include "measure/pairs.h"
 #include "measure/session.h"
 
@@ -21,12 +22,11 @@ inline constexpr std::size_t kChunkBytes = std::size_t{64} << 20;
 /// What a worker needs to know once, before its first candidate.
 struct WorkerSetup {
   block::Problem problem;
-  int threads = 1;
+  DeviceKind device = DeviceKind::cpu;
+  backend::ExecutorOptions executor;
   CacheMode cache = CacheMode::model;
   int samples = 12;
   double min_sample_seconds = 1e-3;
-  std::int64_t rotation_bytes = 0;
-  std::int64_t flush_bytes = 0;
   std::string image;     // path of the SharedImage
   std::string progress;  // path of the Progress page
 };
@@ -50,6 +50,8 @@ struct Reply {
   /// The worker cannot go on although no candidate is to blame: the environment's fault or ours.
   std::string error;
   bool internal_error = false;
+  /// The device is lost to the worker; the candidate that ran is to blame.
+  std::string device_error;
   CheckResult check;               // check
   Measurement measurement;         // measure
   double level_us = 0;             // level: what a pass takes here and now

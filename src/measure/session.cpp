@@ -15,8 +15,8 @@
 #include "block/mask.h"
 #include "block/npy.h"
 #include "measure/device_lock.h"
-#include "measure/environment.h"
 #include "measure/pairs.h"
+#include "measure/session_device.h"
 #include "measure/shared_image.h"
 #include "measure/timing.h"
 #include "measure/worker_process.h"
@@ -24,34 +24,11 @@
 namespace fusetune::measure {
 namespace {
 
-using backend::cpu::CompiledKernel;
-using backend::cpu::CpuInfo;
+using backend::CompiledKernel;
 
-constexpr int kMaximumThreads = 1024;
 constexpr double kReferenceTimeout = 60;  // seconds, at least
 
-lower::Isa choose_isa(const std::string& requested, const CpuInfo& cpu) {
-  if (requested.empty()) return cpu.best_isa;
-  const lower::Isa isa = lower::parse_isa(requested);
-  if (backend::cpu::supports(cpu, isa)) return isa;
-  throw base::UsageError("this CPU (" + cpu.model + ") does not run " + requested +
-                         "; its best instruction set is " + std::string(lower::name(cpu.best_isa)));
-}
-
-int choose_threads(int requested, const CpuInfo& cpu) {
-  if (requested < 0 || requested > kMaximumThreads) {
-    throw base::UsageError("--threads " + std::to_string(requested) + ": expected 1 to " +
-                           std::to_string(kMaximumThreads) + ", or 0 for all CPUs");
-  }
-  return requested == 0 ? cpu.cpus : requested;
-}
-
-void require_sensible(const block::Problem& problem, const SessionOptions& options, const CpuInfo& cpu) {
-  problem.check(cpu.memory_bytes);
-  if (problem.dtype != block::Dtype::f32) {
-    throw base::UsageError("--dtype " + std::string(block::name(problem.dtype)) +
-                           ": the CPU kernels of this version run f32 only");
-  }
+void require_sensible(const SessionOptions& options) {
   if (options.samples < 1) throw base::UsageError("--samples: expected at least 1");
   if (!(options.min_sample_seconds > 0) || !std::isfinite(options.min_sample_seconds)) {
     throw base::UsageError("--min-time: expected a time above 0");
@@ -86,20 +63,11 @@ block::BlockData prepare_data(const block::Problem& problem, const SessionOption
   return data;
 }
 
-backend::cpu::CompileOptions compile_options(const SessionOptions& options) {
-  backend::cpu::CompileOptions result;
-  result.jobs = options.jobs;
-  result.timeout_seconds = options.compile_timeout;
-  result.poll = options.poll;
-  if (const auto cache = base::cache_directory(); !cache.empty()) result.cache_directory = cache / "cpu";
-  return result;
-}
-
 /// A plan runs every operator once, in order.
 void require_whole(const PlanKernels& kernels) {
   int next = 0;
   for (const CompiledKernel& kernel : kernels) {
-    const plan::Segment& segment = kernel.source.variant.segment;
+    const plan::Segment& segment = kernel.source.variant().segment;
     if (segment.first != next) break;
     next = segment.last + 1;
   }
@@ -126,7 +94,7 @@ class AddSeconds {
 /// The same text means the same machine code.
 std::string identity(const PlanKernels& kernels) {
   base::Hasher hasher;
-  for (const CompiledKernel& kernel : kernels) hasher.add(kernel.library.string()).add(kernel.symbol);
+  for (const CompiledKernel& kernel : kernels) hasher.add(kernel.image.string()).add(kernel.source.symbol());
   return hasher.hex();
 }
 
@@ -168,19 +136,22 @@ CacheMode parse_cache_mode(std::string_view text) {
   throw base::UsageError("unknown cache mode '" + std::string(text) + "': expected model, warm or cold");
 }
 
+std::string_view name(DeviceKind kind) { return kind == DeviceKind::cpu ? "cpu" : "cuda"; }
+
+DeviceKind parse_device_kind(std::string_view text) {
+  for (const DeviceKind kind : {DeviceKind::cpu, DeviceKind::cuda})
+    if (name(kind) == text) return kind;
+  throw base::UsageError("unknown device '" + std::string(text) + "': expected cpu or cuda");
+}
+
 bool PairedComparison::tied() const { return outcome == Outcome::ok && is_tied(ratio, {low, high}); }
 
 struct Session::Impl {
-  Impl(const block::Problem& the_problem, const SessionOptions& the_options, const CpuInfo& the_cpu)
+  Impl(const block::Problem& the_problem, const SessionOptions& the_options, SessionDevice the_device)
       : problem(the_problem),
         options(the_options),
-        cpu(the_cpu),
-        isa(choose_isa(options.isa, cpu)),
-        threads(choose_threads(options.threads, cpu)),
-        found_compiler(backend::cpu::find_compiler(options.cxx)),
-        environment(describe_environment(cpu, isa, threads, found_compiler, options.cache)),
-        compiler(found_compiler, isa, compile_options(options)),
-        lock(kCpuDevice, options.poll),
+        device(std::move(the_device)),
+        lock(device.lock, options.poll),
         image(options.runs ? std::optional(make_image()) : std::nullopt),
         host(options.program.empty() ? "/proc/self/exe" : options.program, worker_setup(),
              [this] { poll(); }) {}
@@ -196,15 +167,17 @@ struct Session::Impl {
   }
 
   WorkerSetup worker_setup() const {
-    return {.problem = problem,
-            .threads = threads,
-            .cache = options.cache,
-            .samples = options.samples,
-            .min_sample_seconds = options.min_sample_seconds,
-            .rotation_bytes = rotation_bytes(options.cache, problem, cpu.l3_bytes),
-            .flush_bytes = cache_flush_bytes(cpu.l3_bytes),
-            .image = image ? image->path() : std::string(),
-            .progress = {}};
+    WorkerSetup setup;
+    setup.problem = problem;
+    setup.device = options.device;
+    setup.executor = device.executor;
+    setup.executor.rotation_bytes = rotation_bytes(options.cache, problem, device.cache_bytes);
+    if (options.cache == CacheMode::cold) setup.executor.flush_bytes = cache_flush_bytes(device.cache_bytes);
+    setup.cache = options.cache;
+    setup.samples = options.samples;
+    setup.min_sample_seconds = options.min_sample_seconds;
+    if (image) setup.image = image->path();
+    return setup;
   }
 
   Exchange ask(Task task, const PlanKernels& kernels, bool whole) {
@@ -242,12 +215,7 @@ struct Session::Impl {
 
   block::Problem problem;
   SessionOptions options;
-  CpuInfo cpu;
-  lower::Isa isa;
-  int threads;
-  backend::cpu::Compiler found_compiler;
-  Environment environment;
-  backend::cpu::KernelCompiler compiler;
+  SessionDevice device;
   DeviceLock lock;
   std::optional<SharedImage> image;  // nullopt: options.runs is false
   Spent spent;
@@ -373,32 +341,29 @@ void Session::Impl::compare_live(std::span<const PlanKernels> plans, int pairs,
 }
 
 Session::Session(const block::Problem& problem, const SessionOptions& options) {
-  const CpuInfo cpu = backend::cpu::probe_cpu();
-  require_sensible(problem, options, cpu);
-  impl_ = std::make_unique<Impl>(problem, options, cpu);
+  require_sensible(options);
+  impl_ = std::make_unique<Impl>(problem, options, open_device(problem, options));
 }
 
 Session::~Session() = default;
 
 const block::Problem& Session::problem() const { return impl_->problem; }
-const Environment& Session::environment() const { return impl_->environment; }
+const Environment& Session::environment() const { return impl_->device.environment; }
 
-lower::CpuTarget Session::target() const {
-  return backend::cpu::target_of(impl_->cpu, impl_->isa, impl_->threads);
-}
+lower::Target Session::target() const { return impl_->device.target; }
 
-std::vector<backend::cpu::CompileResult> Session::compile(std::span<const codegen::KernelSource> kernels,
-                                                          const std::function<void(int, int)>& progress) {
+std::vector<backend::CompileResult> Session::compile(std::span<const codegen::AnyKernel> kernels,
+                                                     const std::function<void(int, int)>& progress) {
   const DeviceLock::Hold hold = impl_->lock.for_compiling();
   const AddSeconds clock(impl_->spent.compile_s);
-  auto results = impl_->compiler.compile(kernels, progress);
+  auto results = impl_->device.compiler->compile(kernels, progress);
   impl_->spent.compiled += static_cast<int>(std::count_if(
       results.begin(), results.end(), [](const auto& result) { return result.kernel.compile_seconds > 0; }));
   return results;
 }
 
-std::size_t Session::count_missing(std::span<const codegen::KernelSource> kernels) const {
-  return impl_->compiler.count_missing(kernels);
+std::size_t Session::count_missing(std::span<const codegen::AnyKernel> kernels) const {
+  return impl_->device.compiler->count_missing(kernels);
 }
 
 const Spent& Session::spent() const { return impl_->spent; }

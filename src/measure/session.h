@@ -14,9 +14,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/cpu/cpu_info.h"
-#include "backend/cpu/kernel_compiler.h"
+#include "backend/compiled_kernel.h"
 #include "block/problem.h"
+#include "lower/any_schedule.h"
 #include "measure/outcome.h"
 
 namespace fusetune::measure {
@@ -25,13 +25,21 @@ enum class CacheMode { model, warm, cold };
 std::string_view name(CacheMode mode);
 CacheMode parse_cache_mode(std::string_view text);
 
+/// What candidates are compiled for and run on.
+enum class DeviceKind { cpu, cuda };
+std::string_view name(DeviceKind kind);
+/// Throws base::UsageError.
+DeviceKind parse_device_kind(std::string_view text);
+
 /// Of timing and of the messages to workers. Version 2 times candidates beside a reference.
 inline constexpr int kProtocolVersion = 2;
 
 struct SessionOptions {
-  int threads = 0;  // 0: all CPUs of this process
-  std::string isa;  // empty: the best this CPU runs
-  std::string cxx;  // empty: find one
+  DeviceKind device = DeviceKind::cpu;
+  int ordinal = 0;  // cuda: which of the devices that the driver lists
+  int threads = 0;  // cpu: of a kernel; 0: all CPUs of this process
+  std::string isa;  // cpu: empty: the best this CPU runs
+  std::string cxx;  // cpu: empty: find one
   CacheMode cache = CacheMode::model;
   int samples = 12;  // screening samples per candidate
   double min_sample_seconds = 1e-3;
@@ -52,12 +60,12 @@ struct SessionOptions {
 
 /// Where measurements were made: they are comparable only under equal fingerprints.
 struct Environment {
-  std::map<std::string, std::string> fields;  // device, isa, threads, compiler, flags, os, ...
+  std::map<std::string, std::string> fields;  // backend, device, isa, threads, compiler, flags, os, ...
   std::string fingerprint;                    // hash of the fields that matter
 };
 
 /// A candidate plan as compiled kernels in order, one per segment.
-using PlanKernels = std::vector<backend::cpu::CompiledKernel>;
+using PlanKernels = std::vector<backend::CompiledKernel>;
 
 /// A plan that candidates are timed beside, so that the machine's changing speed cancels (see timing.h).
 struct TimingReference {
@@ -126,17 +134,17 @@ class Session {
 
   const block::Problem& problem() const;
   const Environment& environment() const;
-  lower::CpuTarget target() const;
+  lower::Target target() const;
 
   /// Compiles in parallel; nothing is timed meanwhile.
-  std::vector<backend::cpu::CompileResult> compile(std::span<const codegen::KernelSource> kernels,
-                                                   const std::function<void(int, int)>& progress = {});
+  std::vector<backend::CompileResult> compile(std::span<const codegen::AnyKernel> kernels,
+                                              const std::function<void(int, int)>& progress = {});
   /// How many of these compile() would have to compile, the others being in the cache.
-  std::size_t count_missing(std::span<const codegen::KernelSource> kernels) const;
+  std::size_t count_missing(std::span<const codegen::AnyKernel> kernels) const;
   /// By compile(), measure_segment() and measure_plan() so far.
   const Spent& spent() const;
   /// Checks one segment on the oracle's inputs, without timing.
-  CheckResult check_segment(const backend::cpu::CompiledKernel& kernel);
+  CheckResult check_segment(const backend::CompiledKernel& kernel);
   /// Checks a whole plan from `hidden` to `output`.
   CheckResult check_plan(const PlanKernels& kernels);
   /// Candidates are timed beside the plan that `find` returns, which is asked before the first is timed.
@@ -144,7 +152,7 @@ class Session {
   /// are timed by themselves.
   void time_beside(std::function<TimingReference()> find);
   /// Checks, then times one segment (cache mode and samples of the options).
-  Measurement measure_segment(const backend::cpu::CompiledKernel& kernel);
+  Measurement measure_segment(const backend::CompiledKernel& kernel);
   /// Checks, then times one whole plan.
   Measurement measure_plan(const PlanKernels& kernels);
   /// Times plans against plans[0], alternating, up to `pairs` pairs each; simultaneous 95 % intervals over

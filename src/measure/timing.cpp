@@ -1,31 +1,21 @@
 #include "measure/timing.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <thread>
 
 #include "base/error.h"
+#include "block/rounding.h"
 #include "measure/statistics.h"
 
 namespace fusetune::measure {
 namespace {
 
-using backend::cpu::Launch;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kLeastFlushBytes = 128
                                           << 20;  // also where the size of the last-level cache is unknown
-
-/// Reads its share of a buffer: scratch is the buffer, scratch_stride the bytes of one thread.
-void stream_over(const ft_args* args, int thread, int /*threads*/, ft_barrier* /*barrier*/) {
-  const char* begin = args->scratch + thread * args->scratch_stride;
-  long sum = 0;
-  for (long offset = 0; offset < args->scratch_stride; offset += 64) sum += begin[offset];
-  __asm__ volatile("" : : "r"(sum));
-}
 
 // A level is the median of a window, where the fastest two windows agree.
 constexpr auto kLevelWindow = std::chrono::milliseconds(250);
@@ -41,56 +31,30 @@ bool is_settled(std::vector<double> levels) {
 
 }  // namespace
 
-std::int64_t cache_flush_bytes(std::int64_t l3_bytes) { return std::max(4 * l3_bytes, kLeastFlushBytes); }
+std::int64_t cache_flush_bytes(std::int64_t cache_bytes) {
+  return std::max(4 * cache_bytes, kLeastFlushBytes);
+}
 
-std::int64_t rotation_bytes(CacheMode mode, const block::Problem& problem, std::int64_t l3_bytes) {
+std::int64_t rotation_bytes(CacheMode mode, const block::Problem& problem, std::int64_t cache_bytes) {
   if (mode != CacheMode::model) return 0;
   std::int64_t block_bytes = 0;
   for (int weight = 0; weight < block::kWeightCount; ++weight) {
     const auto [rows, columns] = problem.shape(static_cast<block::Weight>(weight));
-    block_bytes += rows * columns * static_cast<std::int64_t>(sizeof(float));
+    block_bytes += rows * columns * block::element_size(problem.dtype);
   }
-  return std::min(problem.layers * block_bytes, cache_flush_bytes(l3_bytes));
-}
-
-struct Timer::FlushBuffer {
-  FlushBuffer(std::int64_t bytes, int threads) : memory(static_cast<std::size_t>(bytes)) {
-    // Written once: pages never written are all the same page of zeros, which evicts nothing.
-    std::memset(memory.data(), 1, memory.size());
-    args.scratch = memory.data();
-    args.scratch_stride = bytes / threads / 64 * 64;
-  }
-
-  std::vector<char> memory;
-  ft_args args{};
-};
-
-Timer::Timer(backend::cpu::Runner& runner, CacheMode mode, double min_sample_seconds,
-             std::int64_t flush_bytes)
-    : runner_(runner), mode_(mode), min_sample_seconds_(min_sample_seconds) {
-  if (mode == CacheMode::cold) flush_ = std::make_unique<FlushBuffer>(flush_bytes, runner.threads());
-}
-
-Timer::~Timer() = default;
-
-/// Adds the launches of a pass with the next copy.
-void Timer::next_copy(TimedSequence& sequence) {
-  const std::vector<Launch>& copy = sequence.copies[sequence.next_copy];
-  launches_.insert(launches_.end(), copy.begin(), copy.end());
-  sequence.next_copy = (sequence.next_copy + 1) % sequence.copies.size();
+  return std::min(problem.layers * block_bytes, cache_flush_bytes(cache_bytes));
 }
 
 /// In cache mode cold.
 void Timer::flush_caches() {
-  if (flush_) runner_.run(std::array{Launch{stream_over, &flush_->args}});
+  if (mode_ == CacheMode::cold) executor_.flush_caches();
 }
 
 /// Runs the passes back to back; seconds of all of them.
 double Timer::run_passes(TimedSequence& sequence, int passes) {
-  launches_.clear();
-  for (int pass = 0; pass < passes; ++pass) next_copy(sequence);
   flush_caches();
-  const double seconds = runner_.run_timed(launches_);
+  const double seconds = sequence.kernels->run_timed(sequence.next_copy, passes);
+  sequence.next_copy = (sequence.next_copy + passes) % sequence.copies;
   if (!std::isfinite(seconds) || seconds <= 0) {
     throw base::InternalError("the clock gave a time that is not positive for a launch sequence");
   }
@@ -99,7 +63,7 @@ double Timer::run_passes(TimedSequence& sequence, int passes) {
 
 /// Finds how many passes a sample takes; in cache mode cold that is one, whatever it lasts.
 void Timer::calibrate(TimedSequence& sequence) {
-  if (sequence.copies.empty()) throw base::InternalError("timing a sequence without launches");
+  if (sequence.kernels == nullptr) throw base::InternalError("timing a sequence without launches");
   if (sequence.prepare) sequence.prepare();
   const auto run = [&](int passes) { return run_passes(sequence, passes); };
   if (mode_ == CacheMode::cold) {
@@ -114,19 +78,17 @@ Sample Timer::sample(TimedSequence& sequence) {
   if (sequence.passes == 0) calibrate(sequence);
   if (sequence.prepare) sequence.prepare();
   const auto run = [&](int passes) { return run_passes(sequence, passes); };
-  return take_sample(run, sequence.passes, runner_.threads());
+  return take_sample(run, sequence.passes, executor_.threads());
 }
 
 StampedPass Timer::stamped_pass(TimedSequence& sequence) {
   if (sequence.passes == 0) calibrate(sequence);
-  launches_.clear();
-  next_copy(sequence);
   flush_caches();
   StampedPass pass;
-  pass.times.resize(launches_.size() + 1);
   const ProcessTimes before = ProcessTimes::now();
-  runner_.run_stamped(launches_, pass.times);
-  pass.interrupted = was_interrupted(before, ProcessTimes::now(), runner_.threads());
+  pass.times = sequence.kernels->run_stamped(sequence.next_copy);
+  pass.interrupted = was_interrupted(before, ProcessTimes::now(), executor_.threads());
+  sequence.next_copy = (sequence.next_copy + 1) % sequence.copies;
   return pass;
 }
 

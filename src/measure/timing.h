@@ -23,10 +23,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <vector>
 
-#include "backend/cpu/runner.h"
+#include "backend/executor.h"
+#include "block/problem.h"
 #include "measure/outcome.h"
 #include "measure/sampling.h"
 #include "measure/session.h"
@@ -41,13 +41,14 @@ inline constexpr double kReferenceBand = 0.20;
 
 /// A launch sequence to time.
 struct TimedSequence {
-  std::vector<std::vector<backend::cpu::Launch>> copies;  // [weight copy][launch]; at least one copy
-  std::function<void()> prepare;                          // untimed, before each sample: rewrites inputs
+  backend::LaunchSequence* kernels = nullptr;  // ready
+  int copies = 1;                              // of its weights: what ready() said
+  std::function<void()> prepare;               // untimed, before each sample: rewrites inputs
   std::function<void()> inspect;  // untimed, after samples and before anything else runs: looks at outputs
 
   // Kept by the timer between samples.
-  int passes = 0;             // per sample; 0: not calibrated yet
-  std::size_t next_copy = 0;  // the rotation goes on from sample to sample
+  int passes = 0;     // per sample; 0: not calibrated yet
+  int next_copy = 0;  // the rotation goes on from sample to sample
 };
 
 struct SampleSeries {
@@ -66,23 +67,21 @@ struct Reference {
 /// Bytes that the weight copies of anything timed should span. Small weights must not stay in a large
 /// last-level cache because their segment has few of them: segments and whole plans alike rotate through as
 /// many bytes as the model's layers hold, or as surely exceed the cache.
-std::int64_t rotation_bytes(CacheMode mode, const block::Problem& problem, std::int64_t l3_bytes);
-/// Bytes that replace everything in the caches when streamed.
-std::int64_t cache_flush_bytes(std::int64_t l3_bytes);
+std::int64_t rotation_bytes(CacheMode mode, const block::Problem& problem, std::int64_t cache_bytes);
+/// Bytes that replace everything in a device's caches when streamed; `cache_bytes`: of the last level.
+std::int64_t cache_flush_bytes(std::int64_t cache_bytes);
 
-/// When the first launch of a pass began, and when each ended.
+/// When the first launch of a pass began, and when each ended, in seconds of a clock of the device.
 struct StampedPass {
-  std::vector<std::chrono::steady_clock::time_point> times;
+  std::vector<double> times;
   bool interrupted = false;  // as of a Sample
 };
 
 class Timer {
  public:
-  /// `flush_bytes` is used by cache mode cold only. The runner must outlive the timer.
-  Timer(backend::cpu::Runner& runner, CacheMode mode, double min_sample_seconds, std::int64_t flush_bytes);
-  ~Timer();
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
+  /// The executor must outlive the timer.
+  Timer(backend::Executor& executor, CacheMode mode, double min_sample_seconds)
+      : executor_(executor), mode_(mode), min_sample_seconds_(min_sample_seconds) {}
 
   /// One sample; calibrates (and so warms up) the sequence at its first.
   Sample sample(TimedSequence& sequence);
@@ -96,18 +95,14 @@ class Timer {
   double level(TimedSequence& sequence);
 
  private:
-  struct FlushBuffer;
   class Series;
   void calibrate(TimedSequence& sequence);
-  void next_copy(TimedSequence& sequence);
   void flush_caches();
   double run_passes(TimedSequence& sequence, int passes);
 
-  backend::cpu::Runner& runner_;
+  backend::Executor& executor_;
   CacheMode mode_;
   double min_sample_seconds_;
-  std::unique_ptr<FlushBuffer> flush_;
-  std::vector<backend::cpu::Launch> launches_;  // of one sample, kept for its memory
 };
 
 }  // namespace fusetune::measure

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "backend/cpu/device_block.h"
-#include "backend/cpu/runner.h"
+#include "backend/cpu/cpu_executor.h"
+#include "backend/cuda/cuda_executor.h"
 #include "base/error.h"
 #include "base/subprocess.h"
 #include "measure/candidate.h"
@@ -40,8 +40,23 @@ Outcome outcome_of_check(Measurement& measurement, const CheckResult& check) {
   return check.outcome;
 }
 
-bool is_same_kernel(const backend::cpu::CompiledKernel& a, const backend::cpu::CompiledKernel& b) {
-  return a.library == b.library && a.symbol == b.symbol;
+bool is_same_kernel(const backend::CompiledKernel& a, const backend::CompiledKernel& b) {
+  return a.image == b.image && a.source.symbol() == b.source.symbol();
+}
+
+std::unique_ptr<backend::Executor> make_executor(const WorkerSetup& setup, const block::Mask& mask,
+                                                 const block::BlockData& data) {
+  const auto make =
+      setup.device == DeviceKind::cuda ? backend::cuda::make_executor : backend::cpu::make_executor;
+  return make(setup.problem, mask, data, setup.executor);
+}
+
+/// A device that is lost to this process costs more than the candidate: it is not answered here.
+Outcome outcome_of_error(const base::EnvironmentError& error) {
+  const auto* device = dynamic_cast<const backend::DeviceError*>(&error);
+  if (device == nullptr) return Outcome::launch_failed;
+  if (device->is_fatal) throw *device;
+  return device->is_resource_limit ? Outcome::resource_limit : Outcome::launch_failed;
 }
 
 /// Everything that lives as long as the worker.
@@ -53,12 +68,9 @@ class Worker {
         image_(SharedImage::open(setup.image, setup.problem)),
         page_(SharedMemory::open(setup.progress, sizeof(Progress), /*writable=*/true)),
         progress_(*reinterpret_cast<Progress*>(page_.data())),
-        runner_(setup.threads),
-        device_(setup.problem, mask_, image_.data(), setup.threads),
-        timer_(runner_, setup.cache, setup.min_sample_seconds, setup.flush_bytes),
-        bench_{setup_.problem, mask_, image_, device_, runner_} {
-    device_.set_rotation_bytes(setup.rotation_bytes);
-  }
+        device_(make_executor(setup, mask_, image_.data())),
+        timer_(*device_, setup.cache, setup.min_sample_seconds),
+        bench_{setup_.problem, mask_, image_, *device_} {}
 
   Reply answer(const Request& request) {
     progress_.candidate = 0;
@@ -94,7 +106,7 @@ class Worker {
   }
 
   /// The block's output after Task::run.
-  std::span<const float> output() const { return device_.tensor_view(block::Tensor::output); }
+  std::vector<float> output() { return device_->read(block::Tensor::output); }
 
  private:
   Candidate candidate_for(const Request& request) {
@@ -105,7 +117,7 @@ class Worker {
     try {
       return candidate_for(request).check();
     } catch (const base::EnvironmentError& error) {
-      return {.outcome = Outcome::launch_failed, .message = error.what(), .tensors = {}};
+      return {.outcome = outcome_of_error(error), .message = error.what(), .tensors = {}};
     }
   }
 
@@ -115,14 +127,12 @@ class Worker {
     std::unique_ptr<Candidate> candidate;
     try {
       candidate = std::make_unique<Candidate>(bench_, request.plans.at(0), request.whole);
+      measurement.outcome = outcome_of_check(measurement, candidate->check());
+      if (measurement.outcome == Outcome::ok) time(*candidate, request, start, measurement);
     } catch (const base::EnvironmentError& error) {
-      measurement.outcome = Outcome::launch_failed;
+      measurement.outcome = outcome_of_error(error);
       measurement.message = error.what();
-      return;
     }
-    measurement.outcome = outcome_of_check(measurement, candidate->check());
-    if (measurement.outcome != Outcome::ok) return;
-    time(*candidate, request, start, measurement);
     if (measurement.outcome != Outcome::ok) measurement.samples_us.clear();
   }
 
@@ -165,7 +175,7 @@ class Worker {
     }
     TimedSequence sequence = reference_->sequence();
     sequence.passes = reference_sequence_.passes;
-    sequence.next_copy = reference_sequence_.next_copy % sequence.copies.size();
+    sequence.next_copy = reference_sequence_.next_copy % sequence.copies;
     reference_sequence_ = std::move(sequence);
   }
 
@@ -193,7 +203,7 @@ class Worker {
     TimedSequence whole = plan.sequence();
     std::vector<std::unique_ptr<Candidate>> segments;
     std::vector<TimedSequence> parts;
-    for (const backend::cpu::CompiledKernel& kernel : kernels) {
+    for (const backend::CompiledKernel& kernel : kernels) {
       segments.push_back(std::make_unique<Candidate>(bench_, std::span(&kernel, 1), /*whole=*/false));
       parts.push_back(segments.back()->sequence());
     }
@@ -219,7 +229,7 @@ class Worker {
     TimedSequence sequence = plan.sequence();
     sequence.prepare();
     PlanProfile profile;
-    std::optional<Clock::time_point> begin;
+    std::optional<double> begin;
     while (static_cast<int>(profile.passes_us.size()) < request.passes &&
            !is_noisy(profile.dropped, request.passes)) {
       ++progress_.steps;
@@ -230,8 +240,7 @@ class Worker {
       }
       if (!begin) begin = pass.times.front();
       std::vector<double>& times_us = profile.passes_us.emplace_back();
-      for (const Clock::time_point time : pass.times)
-        times_us.push_back(std::chrono::duration<double, std::micro>(time - *begin).count());
+      for (const double time : pass.times) times_us.push_back(1e6 * (time - *begin));
     }
     const bool enough = static_cast<int>(profile.passes_us.size()) == request.passes;
     profile.outcome = enough ? Outcome::ok : Outcome::noisy;
@@ -244,8 +253,7 @@ class Worker {
   SharedImage image_;
   SharedMemory page_;
   Progress& progress_;
-  backend::cpu::Runner runner_;
-  backend::cpu::DeviceBlock device_;
+  std::unique_ptr<backend::Executor> device_;
   Timer timer_;
   Workbench bench_;
   std::unique_ptr<Candidate> reference_;  // what candidates are timed beside
@@ -274,6 +282,8 @@ bool serve(std::unique_ptr<Worker>& worker, const Request& request) {
       throw base::InternalError("a worker was asked to work before it was set up");
     }
     reply = worker->answer(request);
+  } catch (const backend::DeviceError& error) {
+    (error.is_fatal && request.task != Task::setup ? reply.device_error : reply.error) = error.what();
   } catch (const base::InternalError& error) {
     reply.error = error.what();
     reply.internal_error = true;
@@ -283,7 +293,8 @@ bool serve(std::unique_ptr<Worker>& worker, const Request& request) {
     reply.error = error.what();
   }
   if (!send(reply)) return false;
-  return request.task != Task::run || !reply.error.empty() || send_output(worker->output());
+  const bool failed = !reply.error.empty() || !reply.device_error.empty();
+  return request.task != Task::run || failed || send_output(worker->output());
 }
 
 /// Where it may, a worker is more important than what else runs: its times are what everything rests on.

@@ -117,6 +117,13 @@ Exchange WorkerHost::receive(const Request& request, const Limit& limit) {
     retire();
     throw_error_of(exchange.reply);
   }
+  if (!exchange.reply.device_error.empty()) {
+    exchange.outcome = Outcome::crashed;
+    exchange.message = exchange.reply.device_error;
+    exchange.candidate = progress().candidate;
+    retire();
+    return exchange;
+  }
   if (request.task == Task::run) exchange.output = receive_output(limit);
   return exchange;
 }

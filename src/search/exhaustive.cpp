@@ -28,7 +28,7 @@ Exhaustive::Exhaustive(const Space& space, std::uint64_t seed) : space_(space), 
 
 std::vector<Candidate> Exhaustive::candidates_of(int variant, const GemmTile& tile, bool only_default) const {
   std::vector<Candidate> candidates;
-  for (const lower::Schedule& schedule : space_.schedules(variant, tile)) {
+  for (const lower::AnySchedule& schedule : space_.schedules(variant, tile)) {
     candidates.push_back({variant, schedule});
     if (only_default) break;
   }

@@ -2,9 +2,9 @@
 
 namespace fusetune::search {
 
-Replay::Replay(std::span<const Recording> recordings) {
+Replay::Replay(std::span<const Recording> recordings, const lower::Target& target) {
   for (const Recording& recording : recordings) {
-    const Candidate candidate{recording.variant, lower::Schedule::parse(recording.schedule)};
+    const Candidate candidate{recording.variant, lower::parse_schedule(recording.schedule, target)};
     const bool first = trials_.insert_or_assign(candidate, recording.trial).second;
     if (first) order_.push_back(candidate);
   }
@@ -17,10 +17,10 @@ Trial Replay::measure(const Candidate& candidate) const {
 
 Space Replay::space() const {
   return {[order = order_](int variant, const GemmTile& tile) {
-    std::vector<lower::Schedule> schedules;
+    std::vector<lower::AnySchedule> schedules;
     for (const Candidate& candidate : order) {
-      const lower::Schedule& schedule = candidate.schedule;
-      const bool same_tile = GemmTile{schedule.tile_rows, schedule.tile_columns, schedule.k_chunk} == tile;
+      const lower::AnySchedule& schedule = candidate.schedule;
+      const bool same_tile = gemm_tile(schedule) == tile;
       if (candidate.variant == variant && (tile == GemmTile{} || same_tile)) schedules.push_back(schedule);
     }
     return schedules;

@@ -14,14 +14,15 @@ namespace fusetune::search {
 /// One recorded measurement of a segment variant.
 struct Recording {
   int variant = 0;
-  std::string schedule;  // lower::Schedule::to_string()
+  std::string schedule;  // lower::AnySchedule::to_string()
   Trial trial;
 };
 
 class Replay {
  public:
-  /// Of several recordings of one candidate the last counts, as in a store.
-  explicit Replay(std::span<const Recording> recordings);
+  /// Of several recordings of one candidate the last counts, as in a store. Schedules are of the target's
+  /// kind.
+  explicit Replay(std::span<const Recording> recordings, const lower::Target& target = lower::CpuTarget());
   /// The candidate's recorded result; a failed trial where nothing was recorded.
   Trial measure(const Candidate& candidate) const;
   /// The space of what was recorded, schedules in recording order; those with the tile where one is given.

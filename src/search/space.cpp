@@ -7,13 +7,33 @@
 
 namespace fusetune::search {
 
-Space segment_space(const block::Problem& problem, const lower::CpuTarget& target) {
+GemmTile gemm_tile(const lower::AnySchedule& schedule) {
+  if (const lower::Schedule* cpu = schedule.cpu())
+    return {.rows = cpu->tile_rows, .columns = cpu->tile_columns, .depth = cpu->k_chunk};
+  const lower::GpuSchedule& gpu = *schedule.gpu();
+  return {gpu.tile_rows, gpu.tile_columns, gpu.tile_depth, gpu.warps, gpu.stages};
+}
+
+namespace {
+
+lower::Target tuned_target(lower::Target target, const GemmTile& tile) {
+  if (auto* cpu = std::get_if<lower::CpuTarget>(&target)) {
+    cpu->tile_rows = tile.rows;
+    cpu->tile_columns = tile.columns;
+    cpu->k_chunk = tile.depth;
+  } else if (tile != GemmTile{}) {
+    std::get<lower::GpuTarget>(target).tile =
+        lower::GpuTile{tile.rows, tile.columns, tile.depth, tile.warps, tile.stages};
+  }
+  return target;
+}
+
+}  // namespace
+
+Space segment_space(const block::Problem& problem, const lower::Target& target) {
   return {[problem, target](int variant, const GemmTile& tile) {
-    lower::CpuTarget tuned = target;
-    tuned.tile_rows = tile.rows;
-    tuned.tile_columns = tile.columns;
-    tuned.k_chunk = tile.k_chunk;
-    return lower::schedule_space(plan::all_variants()[static_cast<std::size_t>(variant)], problem, tuned);
+    return lower::schedule_space(plan::all_variants()[static_cast<std::size_t>(variant)], problem,
+                                 tuned_target(target, tile));
   }};
 }
 

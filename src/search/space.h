@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "lower/schedule.h"
+#include "lower/any_schedule.h"
 #include "plan/fusion_plan.h"
 #include "plan/shortest_path.h"
 
@@ -15,7 +15,7 @@ namespace fusetune::search {
 /// One kernel to try: a segment variant (index into plan::all_variants()) with a schedule.
 struct Candidate {
   int variant = 0;
-  lower::Schedule schedule;
+  lower::AnySchedule schedule;
   auto operator<=>(const Candidate&) const = default;
 };
 
@@ -27,28 +27,30 @@ struct Trial {
   double first_half_us = 0, second_half_us = 0;
 };
 
-/// A GEMM's register tile and K chunk, tuned once per matrix shape; all zero: not tuned.
+/// How a GEMM divides its matrices, tuned once per matrix shape; all zero: not tuned.
 struct GemmTile {
   int rows = 0;
   int columns = 0;
-  int k_chunk = 0;
+  int depth = 0;              // of k: a CPU's k_chunk, a GPU's tile_depth
+  int warps = 0, stages = 0;  // a GPU's
   bool operator==(const GemmTile&) const = default;
 };
+GemmTile gemm_tile(const lower::AnySchedule& schedule);
 
 struct Space {
   /// Schedules worth timing for a variant whose GEMMs use `tile`, default first; empty: the variant cannot
   /// run. An untuned tile leaves the choice to the space, which lists several for a lone GEMM.
-  std::function<std::vector<lower::Schedule>(int variant, const GemmTile& tile)> schedules;
+  std::function<std::vector<lower::AnySchedule>(int variant, const GemmTile& tile)> schedules;
 };
 
-/// The space of a problem on a CPU, from lower::schedule_space().
-Space segment_space(const block::Problem& problem, const lower::CpuTarget& target);
+/// The space of a problem on a device, from lower::schedule_space().
+Space segment_space(const block::Problem& problem, const lower::Target& target);
 
 /// Fastest schedule of each variant so far.
 class Incumbents {
  public:
   struct Best {
-    lower::Schedule schedule;
+    lower::AnySchedule schedule;
     double time_us = 0;
   };
   /// Takes a trial in. A failed or meaningless time (NaN, 0) never counts; of equal times the smaller

@@ -28,12 +28,12 @@ GemmTile tuned_tile(const Incumbents& best, int variant) {
       tuned = &*alone;
   }
   if (tuned == nullptr) return {};
-  return {tuned->schedule.tile_rows, tuned->schedule.tile_columns, tuned->schedule.k_chunk};
+  return gemm_tile(tuned->schedule);
 }
 
 TileTuning::TileTuning(const Space& space, std::uint64_t seed) {
   for (const int op : gemm_operators())
-    for (const lower::Schedule& schedule : space.schedules(lone_variant(op), {}))
+    for (const lower::AnySchedule& schedule : space.schedules(lone_variant(op), {}))
       queue_.push_back({lone_variant(op), schedule});
   RandomSource(seed).shuffle(queue_);
   expected_ = static_cast<int>(queue_.size());

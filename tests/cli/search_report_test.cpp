@@ -26,7 +26,7 @@ class Finished : public Searcher {
   std::span<const search::TimedEdge> edges() const override { return timed_edges; }
   Untimed untimed() const override { return {.pruned = 300, .left = 12}; }
   std::optional<PlanCounts> plan_counts() const override { return plans; }
-  std::optional<lower::Schedule> schedule(int /*variant*/) const override { return lower::Schedule{}; }
+  std::optional<lower::AnySchedule> schedule(int /*variant*/) const override { return lower::Schedule{}; }
 
   SearchCounts made;
   std::vector<search::TimedEdge> timed_edges;

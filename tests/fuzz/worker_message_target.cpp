@@ -45,12 +45,17 @@ std::vector<std::string> messages_in(std::string_view bytes) {
 measure::Request measure_request() {
   measure::Request request;
   request.task = measure::Task::measure;
-  backend::cpu::CompiledKernel& kernel = request.plans.emplace_back().emplace_back();
-  kernel.library = "/tmp/x.so";
-  kernel.symbol = "ft_segment";
-  kernel.source.variant = {{7, 14}, false};
-  kernel.source.layouts[1] = codegen::PanelLayout{16, 64};
-  kernel.source.reads = {block::Tensor::merged, block::Tensor::hidden};
+  codegen::KernelSource cpu;
+  cpu.symbol = "ft_segment";
+  cpu.variant = {{7, 14}, false};
+  cpu.layouts[1] = codegen::PanelLayout{16, 64};
+  cpu.reads = {block::Tensor::merged, block::Tensor::hidden};
+  codegen::GpuKernel gpu;
+  gpu.symbol = "ft_segment";
+  gpu.variant = {{2, 6}, true};
+  gpu.weights = {block::Weight::w_out};
+  gpu.tasks = {{64, 3, true}};
+  request.plans = {{{cpu, "/tmp/x.so", 0}}, {{gpu, "/tmp/x.cubin", 0}}};
   return request;
 }
 

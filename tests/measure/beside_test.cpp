@@ -7,12 +7,11 @@
 
 #include "measure/statistics.h"
 #include "measure/timing.h"
+#include "scripted_executor.h"
 
 namespace fusetune::measure {
 namespace {
 
-using backend::cpu::Launch;
-using backend::cpu::Runner;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kNever = Clock::time_point::max();
@@ -20,34 +19,30 @@ constexpr auto kNever = Clock::time_point::max();
 /// A sequence and a reference of half its length, on a machine whose speed a test decides.
 class BesideTest : public ::testing::Test {
  protected:
-  /// One pass: waits for args->batch microseconds times the machine's slowness, and says who ran.
-  static void wait(const ft_args* args, int /*thread*/, int /*threads*/, ft_barrier* /*barrier*/) {
-    auto& test = *reinterpret_cast<BesideTest*>(args->scratch);
-    const bool is_reference = args == &test.reference_args;
-    if (is_reference && test.speed_flaps) test.slowness = test.slowness == 1 ? 2 : 1;
-    test.ran += is_reference ? 'r' : 'c';
-    const auto end = Clock::now() + std::chrono::microseconds(args->batch * test.slowness);
-    while (Clock::now() < end) ft_pause();
-  }
-
   BesideTest() {
-    args.batch = 2000;
-    reference_args.batch = 1000;
-    for (ft_args* each : {&args, &reference_args}) each->scratch = reinterpret_cast<char*>(this);
-    sequence.copies = {{Launch{wait, &args}}};
-    reference_sequence.copies = {{Launch{wait, &reference_args}}};
+    sequence.kernels = &kernels;
+    reference_sequence.kernels = &reference_kernels;
     sequence.inspect = [this] { ran += 'i'; };
     for (TimedSequence* each : {&sequence, &reference_sequence}) timer.sample(*each);  // calibrates
     ran.clear();
   }
 
+  /// One pass: waits for so long times the machine's slowness, and says who ran.
+  void wait(std::chrono::microseconds time, bool is_reference) {
+    if (is_reference && speed_flaps) slowness = slowness == 1 ? 2 : 1;
+    ran += is_reference ? 'r' : 'c';
+    spin_for(time * slowness);
+  }
+
   int slowness = 1;
   bool speed_flaps = false;  // between a reference's passes
   std::string ran;
-  ft_args args{}, reference_args{};
+  std::chrono::microseconds pass_time{2000};
+  ScriptedSequence kernels{[this](int) { wait(pass_time, false); }};
+  ScriptedSequence reference_kernels{[this](int) { wait(std::chrono::microseconds(1000), true); }};
   TimedSequence sequence, reference_sequence;
-  Runner runner{1};
-  Timer timer{runner, CacheMode::model, 1e-4, 0};
+  ScriptedExecutor executor;
+  Timer timer{executor, CacheMode::model, 1e-4};
   Reference reference{&reference_sequence, 5000};  // by agreement
 };
 
@@ -59,7 +54,7 @@ TEST_F(BesideTest, EveryGroupStandsBetweenReferencesAndIsInspectedFirst) {
 }
 
 TEST_F(BesideTest, ShortSamplesShareReferences) {
-  args.batch = 300;
+  pass_time = std::chrono::microseconds(300);
   const SampleSeries series = timer.series(sequence, 8, kNever, reference);
   if (series.dropped > 0) GTEST_SKIP() << "this machine is too busy to time anything";
   EXPECT_EQ(ran, "rccccirccccir");

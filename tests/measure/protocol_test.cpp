@@ -12,15 +12,12 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-backend::cpu::CompiledKernel kernel() {
-  backend::cpu::CompiledKernel kernel;
-  kernel.library = "/tmp/a \"quoted\" \xc3\xa4/x.so";
-  kernel.symbol = "ft_segment_7_14_abc";
-  codegen::KernelSource& source = kernel.source;
+codegen::KernelSource cpu_source() {
+  codegen::KernelSource source;
   source.variant = {{7, 14}, false};
   source.schedule.hand_off = lower::HandOff::pipeline;
   source.schedule.tile_columns = 32;
-  source.symbol = kernel.symbol;
+  source.symbol = "ft_segment_7_14_abc";
   source.hash = "0123";
   source.body = "not sent";
   source.layouts[1] = codegen::PanelLayout{16, 64};
@@ -28,7 +25,32 @@ backend::cpu::CompiledKernel kernel() {
   source.writes = {block::Tensor::output};
   source.workspace = {block::Tensor::ffn_act};
   source.scratch_bytes = std::int64_t{5} << 32;
-  return kernel;
+  return source;
+}
+
+backend::CompiledKernel kernel() { return {cpu_source(), "/tmp/a \"quoted\" \xc3\xa4/x.so", 0}; }
+
+/// Every phase of a launch: tasks by rows and by entry, counters, split k, workspace of each block.
+codegen::GpuKernel gpu_source() {
+  codegen::GpuKernel source;
+  source.variant = {{2, 6}, true};
+  source.schedule.sync = lower::GpuSync::rows;
+  source.schedule.split_k = 4;
+  source.dtype = block::Dtype::bf16;
+  source.symbol = "ft_segment_2_6_bf16_abc";
+  source.hash = "4567";
+  source.body = "not sent";
+  source.reads = {block::Tensor::qkv};
+  source.writes = {block::Tensor::merged};
+  source.weights = {block::Weight::w_out};
+  source.seq = 65;
+  source.heads = 3;
+  source.stages = 2;
+  source.tasks = {{64, 3, true}, {16, 1, false}};
+  source.shared_bytes = 70000;
+  source.block_scratch_floats = 1000;
+  source.split_tiles = {5, 6};
+  return source;
 }
 
 TEST(Protocol, RequestsReadBack) {
@@ -49,46 +71,78 @@ TEST(Protocol, RequestsReadBack) {
   EXPECT_EQ(back.passes, 50);
   EXPECT_EQ(back.reference_us, 0.1);
   ASSERT_EQ(back.reference.size(), 1U);
-  EXPECT_EQ(back.reference[0].symbol, kernel().symbol);
+  EXPECT_EQ(back.reference[0].source.symbol(), cpu_source().symbol);
   ASSERT_EQ(back.plans.size(), 2U);
   ASSERT_EQ(back.plans[0].size(), 2U);
-  const backend::cpu::CompiledKernel& got = back.plans[0][1];
-  const backend::cpu::CompiledKernel want = kernel();
-  EXPECT_EQ(got.library, want.library);
+  EXPECT_EQ(back.plans[0][1].image, kernel().image);
+  ASSERT_NE(back.plans[0][1].source.cpu(), nullptr);
+  const codegen::KernelSource& got = *back.plans[0][1].source.cpu();
+  const codegen::KernelSource want = cpu_source();
   EXPECT_EQ(got.symbol, want.symbol);
-  EXPECT_EQ(got.source.variant, want.source.variant);
-  EXPECT_EQ(got.source.schedule, want.source.schedule);
-  EXPECT_EQ(got.source.hash, want.source.hash);
-  EXPECT_EQ(got.source.layouts, want.source.layouts);
-  EXPECT_EQ(got.source.reads, want.source.reads);
-  EXPECT_EQ(got.source.writes, want.source.writes);
-  EXPECT_EQ(got.source.workspace, want.source.workspace);
-  EXPECT_EQ(got.source.scratch_bytes, want.source.scratch_bytes);
-  EXPECT_EQ(got.source.body, "");
+  EXPECT_EQ(got.variant, want.variant);
+  EXPECT_EQ(got.schedule, want.schedule);
+  EXPECT_EQ(got.hash, want.hash);
+  EXPECT_EQ(got.layouts, want.layouts);
+  EXPECT_EQ(got.reads, want.reads);
+  EXPECT_EQ(got.writes, want.writes);
+  EXPECT_EQ(got.workspace, want.workspace);
+  EXPECT_EQ(got.scratch_bytes, want.scratch_bytes);
+  EXPECT_EQ(got.body, "");
+}
+
+TEST(Protocol, AGpusKernelReadsBackAsItIsLaunched) {
+  Request request;
+  request.task = Task::check;
+  request.plans = {{{gpu_source(), "/tmp/x.cubin", 0}}};
+  const Request back = decode_request(encode(request));
+  ASSERT_EQ(back.plans.at(0).size(), 1U);
+  ASSERT_NE(back.plans[0][0].source.gpu(), nullptr);
+  const codegen::GpuKernel& got = *back.plans[0][0].source.gpu();
+  const codegen::GpuKernel want = gpu_source();
+  EXPECT_EQ(back.plans[0][0].image, "/tmp/x.cubin");
+  EXPECT_EQ(got.symbol, want.symbol);
+  EXPECT_EQ(got.variant, want.variant);
+  EXPECT_EQ(got.schedule, want.schedule);
+  EXPECT_EQ(got.dtype, want.dtype);
+  EXPECT_EQ(got.hash, want.hash);
+  EXPECT_EQ(got.reads, want.reads);
+  EXPECT_EQ(got.writes, want.writes);
+  EXPECT_EQ(got.weights, want.weights);
+  EXPECT_EQ(got.body, "");
+  for (const std::int64_t resident : {0, 7}) {
+    const codegen::GpuLaunch launch = got.launch(5, resident), wanted = want.launch(5, resident);
+    EXPECT_EQ(launch.blocks, wanted.blocks);
+    EXPECT_EQ(launch.threads, wanted.threads);
+    EXPECT_EQ(launch.shared_bytes, wanted.shared_bytes);
+    EXPECT_EQ(launch.scratch_bytes, wanted.scratch_bytes);
+    EXPECT_EQ(launch.sync_words, wanted.sync_words);
+    EXPECT_EQ(launch.cooperative, wanted.cooperative);
+  }
 }
 
 TEST(Protocol, SetupReadsBack) {
   Request request;
   request.task = Task::setup;
   request.setup = {.problem = {},
-                   .threads = 3,
+                   .device = DeviceKind::cuda,
+                   .executor = {.threads = 3, .device = 2, .rotation_bytes = 7, .flush_bytes = 9},
                    .cache = CacheMode::cold,
                    .samples = 5,
                    .min_sample_seconds = 1e-4,
-                   .rotation_bytes = 7,
-                   .flush_bytes = 9,
                    .image = "/proc/1/fd/5",
                    .progress = "/proc/1/fd/6"};
   request.setup.problem.eps = 1e-12;
   request.setup.problem.mask = block::MaskSpec::parse("sliding:window=3,causal=1");
   const WorkerSetup back = decode_request(encode(request)).setup;
   EXPECT_EQ(back.problem.key(), request.setup.problem.key());
-  EXPECT_EQ(back.threads, 3);
+  EXPECT_EQ(back.device, DeviceKind::cuda);
+  EXPECT_EQ(back.executor.threads, 3);
+  EXPECT_EQ(back.executor.device, 2);
   EXPECT_EQ(back.cache, CacheMode::cold);
   EXPECT_EQ(back.samples, 5);
   EXPECT_EQ(back.min_sample_seconds, 1e-4);
-  EXPECT_EQ(back.rotation_bytes, 7);
-  EXPECT_EQ(back.flush_bytes, 9);
+  EXPECT_EQ(back.executor.rotation_bytes, 7);
+  EXPECT_EQ(back.executor.flush_bytes, 9);
   EXPECT_EQ(back.image, "/proc/1/fd/5");
   EXPECT_EQ(back.progress, "/proc/1/fd/6");
 }
@@ -97,6 +151,7 @@ TEST(Protocol, RepliesReadBackWithNumbersThatJsonLacks) {
   Reply reply;
   reply.error = "no memory";
   reply.internal_error = true;
+  reply.device_error = "illegal address";
   reply.check = {.outcome = Outcome::wrong_result,
                  .message = "bad \xff byte",
                  .tensors = {{.tensor = "norm1",

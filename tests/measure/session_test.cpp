@@ -25,7 +25,7 @@
 namespace fusetune::measure {
 namespace {
 
-using backend::cpu::CompiledKernel;
+using backend::CompiledKernel;
 
 block::Problem small_problem() {
   block::Problem problem;
@@ -58,10 +58,10 @@ class SessionTest : public ::testing::Test {
   static void TearDownTestSuite() { cache_.reset(); }
 
   static std::vector<CompiledKernel> compile(Session& session,
-                                             const std::vector<codegen::KernelSource>& sources) {
+                                             const std::vector<codegen::AnyKernel>& sources) {
     std::vector<CompiledKernel> kernels;
     for (const auto& result : session.compile(sources)) {
-      EXPECT_EQ(result.status, backend::cpu::CompileResult::Status::ok) << result.log;
+      EXPECT_EQ(result.status, backend::CompileResult::Status::ok) << result.log;
       kernels.push_back(result.kernel);
     }
     return kernels;
@@ -117,7 +117,7 @@ TEST_F(SessionTest, BadCandidatesCostThemselvesOnly) {
       {"", "context[0] += 1;", Outcome::wrong_result, "second time"},
       {"", "", Outcome::ok, ""},
   };
-  std::vector<codegen::KernelSource> sources;
+  std::vector<codegen::AnyKernel> sources;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     sources.push_back(
         merge_heads_kernel(problem, "case_" + std::to_string(i), cases[i].before, cases[i].after));
@@ -155,11 +155,11 @@ TEST_F(SessionTest, DamagedLibraryFailsToLaunch) {
   Session session(problem, quick_options());
   CompiledKernel kernel = compile(session, {merge_heads_kernel(problem, "to_damage")})[0];
   const base::TemporaryDirectory directory;
-  kernel.library = directory.path() / "damaged.so";
-  std::ofstream(kernel.library) << "\x7f"
-                                   "ELF and no more";
+  kernel.image = directory.path() / "damaged.so";
+  std::ofstream(kernel.image) << "\x7f"
+                                 "ELF and no more";
   EXPECT_EQ(session.measure_segment(kernel).outcome, Outcome::launch_failed);
-  kernel.library = directory.path() / "absent.so";
+  kernel.image = directory.path() / "absent.so";
   EXPECT_EQ(session.check_segment(kernel).outcome, Outcome::launch_failed);
 }
 
@@ -437,7 +437,7 @@ TEST_F(SessionTest, FingerprintFollowsWhatMatters) {
     EXPECT_TRUE(two.environment().fields.contains(field)) << field;
   }
   EXPECT_EQ(one.environment().fields.at("threads"), "1");
-  EXPECT_EQ(one.target().threads, 1);
+  EXPECT_EQ(std::get<lower::CpuTarget>(one.target()).threads, 1);
 }
 
 TEST_F(SessionTest, OwnInputReachesTheKernels) {

@@ -8,44 +8,38 @@
 #include <cmath>
 #include <vector>
 
+#include "scripted_executor.h"
+
 namespace fusetune::measure {
 namespace {
 
-using backend::cpu::Launch;
-using backend::cpu::Runner;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kNever = Clock::time_point::max();
 
-/// args->batch is the number of the weight copy; args->scratch a log of the passes.
-void log_and_wait(const ft_args* args, int /*thread*/, int /*threads*/, ft_barrier* /*barrier*/) {
-  reinterpret_cast<std::vector<long>*>(args->scratch)->push_back(args->batch);
-  const auto end = Clock::now() + std::chrono::microseconds(20);
-  while (Clock::now() < end) ft_pause();
-}
-
 class TimingTest : public ::testing::Test {
  protected:
-  TimingTest() : args(3) {
-    for (std::size_t copy = 0; copy < args.size(); ++copy) {
-      args[copy].batch = static_cast<long>(copy);
-      args[copy].scratch = reinterpret_cast<char*>(&passes);
-      sequence.copies.push_back({Launch{log_and_wait, &args[copy]}});
-    }
+  TimingTest() {
+    sequence.kernels = &kernels;
+    sequence.copies = kernels.ready();
     sequence.prepare = [this] { ++prepared; };
   }
 
-  std::vector<long> passes;
+  std::vector<int> passes;  // their weight copies
   int prepared = 0;
-  std::vector<ft_args> args;
+  ScriptedSequence kernels{[this](int copy) {
+                             passes.push_back(copy);
+                             spin_for(std::chrono::microseconds(20));
+                           },
+                           3};
   TimedSequence sequence;
-  Runner runner{1};
+  ScriptedExecutor executor;
 };
 
 TEST_F(TimingTest, ASampleLastsLongEnoughAndRotatesTheCopies) {
-  Timer timer(runner, CacheMode::model, 1e-3, 0);
+  Timer timer(executor, CacheMode::model, 1e-3);
   timer.sample(sequence);
-  const long last = passes.back();
+  const int last = passes.back();
   passes.clear();
   prepared = 0;
   const Sample sample = timer.sample(sequence);
@@ -57,21 +51,40 @@ TEST_F(TimingTest, ASampleLastsLongEnoughAndRotatesTheCopies) {
   EXPECT_TRUE(std::isfinite(sample.seconds));
   EXPECT_GE(sample.seconds * sequence.passes, 1e-3 * 0.9);
   for (std::size_t i = 0; i < passes.size(); ++i) {
-    EXPECT_EQ(passes[i], (last + 1 + static_cast<long>(i)) % 3);  // goes on where the previous sample ended
+    EXPECT_EQ(passes[i], (last + 1 + static_cast<int>(i)) % 3);  // goes on where the previous sample ended
   }
 }
 
 TEST_F(TimingTest, ColdIsOnePassAtATime) {
-  Timer timer(runner, CacheMode::cold, 1e-3, 1 << 20);
+  Timer timer(executor, CacheMode::cold, 1e-3);
   timer.sample(sequence);
   passes.clear();
   timer.sample(sequence);
   timer.sample(sequence);
   EXPECT_EQ(passes.size(), 2U);
+  EXPECT_EQ(executor.flushes, 1 + 3);  // calibrating runs one pass
+}
+
+TEST_F(TimingTest, OnlyColdFlushesCaches) {
+  Timer(executor, CacheMode::model, 1e-4).sample(sequence);
+  Timer(executor, CacheMode::warm, 1e-4).sample(sequence);
+  EXPECT_EQ(executor.flushes, 0);
+}
+
+TEST_F(TimingTest, AStampedPassGoesOnWithTheCopies) {
+  Timer timer(executor, CacheMode::model, 1e-4);
+  timer.sample(sequence);
+  const int last = passes.back();
+  passes.clear();
+  const StampedPass pass = timer.stamped_pass(sequence);
+  timer.stamped_pass(sequence);
+  EXPECT_EQ(passes, (std::vector<int>{(last + 1) % 3, (last + 2) % 3}));
+  ASSERT_EQ(pass.times.size(), 2U);
+  EXPECT_GE(pass.times[1] - pass.times[0], 20e-6);
 }
 
 TEST_F(TimingTest, ASeriesIsCompleteOrNoisy) {
-  Timer timer(runner, CacheMode::warm, 1e-4, 0);
+  Timer timer(executor, CacheMode::warm, 1e-4);
   const SampleSeries series = timer.series(sequence, 10, kNever);
   if (series.outcome == Outcome::ok) {
     EXPECT_EQ(series.samples_us.size(), 10U);
@@ -88,6 +101,9 @@ TEST(RotationBytes, TheModelsWeightsOrWhatExceedsTheCache) {
   const std::int64_t layer = std::int64_t{12} * 768 * 768 * 4;
   problem.layers = 2;
   EXPECT_EQ(rotation_bytes(CacheMode::model, problem, 0), 2 * layer);
+  problem.dtype = block::Dtype::f16;
+  EXPECT_EQ(rotation_bytes(CacheMode::model, problem, 0), layer);
+  problem.dtype = block::Dtype::f32;
   problem.layers = 12;
   EXPECT_EQ(rotation_bytes(CacheMode::model, problem, 0), 128 << 20);
   EXPECT_EQ(rotation_bytes(CacheMode::model, problem, 64 << 20), 256 << 20);

@@ -68,7 +68,7 @@ TEST(FittedSegmentModel, LearnsWhichSchedulesAreFast) {
   std::vector<Candidate> candidates;
   const Space space = segment_space(problem, target);
   for (int variant = 0; variant < plan::kVariantCount; ++variant)
-    for (const lower::Schedule& schedule : space.schedules(variant, {})) {
+    for (const lower::AnySchedule& schedule : space.schedules(variant, {})) {
       const int size = plan::all_variants()[static_cast<std::size_t>(variant)].segment.size();
       candidates.push_back({variant, schedule});
       timed.push_back({candidates.back(), 10.0 * size, size == 1});
@@ -93,13 +93,13 @@ TEST(TileTuning, TimesTheFourProductsAndNamesTheirTiles) {
   for (auto asked = tuning.ask(4); !asked.empty(); asked = tuning.ask(4))
     for (const Candidate& candidate : asked) {
       variants.insert(candidate.variant);
-      best.tell(candidate, {true, 100.0 + candidate.schedule.tile_rows});
+      best.tell(candidate, {true, 100.0 + candidate.schedule.cpu()->tile_rows});
       ++count;
     }
   EXPECT_EQ(variants, (std::set<int>{lone_variant(0), lone_variant(7), lone_variant(10), lone_variant(12)}));
   EXPECT_EQ(count, tuning.expected());
   const int whole = plan::variant_index({{0, 14}, false});
-  EXPECT_EQ(tuned_tile(best, whole).rows, best[lone_variant(0)]->schedule.tile_rows);
+  EXPECT_EQ(tuned_tile(best, whole).rows, best[lone_variant(0)]->schedule.cpu()->tile_rows);
   EXPECT_EQ(tuned_tile(best, plan::variant_index({{3, 4}, false})), GemmTile{})
       << "it has no product of weights";
 }

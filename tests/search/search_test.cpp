@@ -34,7 +34,7 @@ bool has_gemm(const plan::Segment& segment) {
 Space synthetic_space() {
   return {[](int variant, const GemmTile& tile) {
     const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(variant)].segment;
-    std::vector<lower::Schedule> schedules;
+    std::vector<lower::AnySchedule> schedules;
     const bool lone_gemm = segment.size() == 1 && has_gemm(segment);
     for (const int rows : {64, 32, 128}) {
       schedules.push_back(schedule(rows, tile.rows > 0 && has_gemm(segment) ? tile.rows : 6));
@@ -48,7 +48,8 @@ Space synthetic_space() {
 double synthetic_time(const Candidate& candidate) {
   const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(candidate.variant)].segment;
   const double work = 10 + 3 * segment.size() + 0.01 * candidate.variant;
-  return work + (candidate.schedule.tile_rows == 8 ? 0 : 2) + 0.001 * candidate.schedule.row_block;
+  return work + (candidate.schedule.cpu()->tile_rows == 8 ? 0 : 2) +
+         0.001 * candidate.schedule.cpu()->row_block;
 }
 
 struct Asked {
@@ -100,7 +101,7 @@ TEST(Exhaustive, TunesTheTileOnLoneGemmsAndReusesIt) {
   for (const Candidate& candidate : result.order) {
     const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(candidate.variant)].segment;
     if (segment.size() > 1 && has_gemm(segment)) {
-      EXPECT_EQ(candidate.schedule.tile_rows, 8) << candidate.variant;
+      EXPECT_EQ(candidate.schedule.cpu()->tile_rows, 8) << candidate.variant;
     }
   }
 }
@@ -114,8 +115,8 @@ TEST(Exhaustive, FailedTilesAreNotReused) {
     for (const Candidate& candidate : candidates) {
       const plan::Segment& segment =
           plan::all_variants()[static_cast<std::size_t>(candidate.variant)].segment;
-      if (segment.size() > 1 && has_gemm(segment)) tiles.insert(candidate.schedule.tile_rows);
-      strategy->tell(candidate, {candidate.schedule.tile_rows != 8, synthetic_time(candidate)});
+      if (segment.size() > 1 && has_gemm(segment)) tiles.insert(candidate.schedule.cpu()->tile_rows);
+      strategy->tell(candidate, {candidate.schedule.cpu()->tile_rows != 8, synthetic_time(candidate)});
     }
   }
   EXPECT_FALSE(tiles.contains(8));
@@ -443,7 +444,7 @@ std::vector<Recording> recordings() {
   const Space space = synthetic_space();
   for (int variant = 0; variant < plan::kVariantCount; ++variant) {
     for (const int tile : {4, 6, 8}) {
-      for (const lower::Schedule& each : space.schedules(variant, {tile, 16, 768})) {
+      for (const lower::AnySchedule& each : space.schedules(variant, {tile, 16, 768})) {
         const Candidate candidate{variant, each};
         rows.push_back({variant, each.to_string(), {variant % 10 != 9, synthetic_time(candidate)}});
       }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <optional>
 
 #include "base/error.h"
 
@@ -93,6 +94,23 @@ void check_supported(const Architecture& architecture, std::span<const int> numb
   for (const Architecture& one : supported) names += (names.empty() ? "" : ", ") + one.name();
   refuse(architecture.name(), "the NVRTC found cannot compile for it, only for " +
                                   (names.empty() ? "architectures that are too old" : names));
+}
+
+Architecture architecture_of_device(int compute_capability, std::span<const int> numbers) {
+  const std::string device = "a GPU of compute capability " + std::to_string(compute_capability / 10) + "." +
+                             std::to_string(compute_capability % 10);
+  if (compute_capability < kOldest)
+    throw base::EnvironmentError(device +
+                                 " is too old: kernels need 8.0 or newer (cp.async, bf16 matrix products)");
+  std::optional<Architecture> best;
+  for (const Architecture& one : supported_architectures(numbers)) {
+    const bool same = one.number == compute_capability;
+    const bool older = one.number / 10 == compute_capability / 10 && one.number < compute_capability;
+    if (same || (older && !one.specific)) best = one;  // ascending: the newest stays
+  }
+  if (best) return *best;
+  throw base::EnvironmentError("the NVRTC found compiles nothing that " + device +
+                               " runs: install a newer CUDA toolkit, or set FUSETUNE_NVRTC");
 }
 
 }  // namespace fusetune::backend::cuda

@@ -49,4 +49,9 @@ std::vector<Architecture> supported_architectures(std::span<const int> numbers);
 /// for `architecture`.
 void check_supported(const Architecture& architecture, std::span<const int> numbers);
 
+/// What to compile for a device of this compute capability (times ten) with a compiler that lists `numbers`:
+/// its own architecture, else the newest older one of its generation, whose images it runs as well. Throws
+/// base::EnvironmentError where there is none.
+Architecture architecture_of_device(int compute_capability, std::span<const int> numbers);
+
 }  // namespace fusetune::backend::cuda

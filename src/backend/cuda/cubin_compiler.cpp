@@ -7,6 +7,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -324,6 +325,13 @@ std::vector<CubinResult> CubinCompiler::compile(std::span<const CubinSource> sou
     results[i].compile_seconds = 0;
   }
   return results;
+}
+
+std::size_t CubinCompiler::count_missing(std::span<const CubinSource> sources) const {
+  std::set<std::string> missing;
+  for (const CubinSource& source : sources)
+    if (const std::string key = impl_->key(source); !impl_->cache.find(key)) missing.insert(key);
+  return missing.size();
 }
 
 }  // namespace fusetune::backend::cuda

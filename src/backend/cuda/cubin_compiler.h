@@ -55,6 +55,9 @@ class CubinCompiler {
   std::vector<CubinResult> compile(std::span<const CubinSource> sources,
                                    const std::function<void(int, int)>& progress = {});
 
+  /// How many of these compile() would have to compile, equal ones once: those that the cache lacks.
+  std::size_t count_missing(std::span<const CubinSource> sources) const;
+
   /// What a source is compiled with, in order; recorded with results.
   std::vector<std::string> options(const Architecture& architecture) const;
   const Nvrtc& nvrtc() const;

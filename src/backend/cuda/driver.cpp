@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
@@ -26,6 +27,8 @@ DriverFunctions find_functions(void* library) {
   find_function(library, "cuDeviceGet", f.device_get);
   find_function(library, "cuDeviceGetName", f.device_get_name);
   find_function(library, "cuDeviceGetAttribute", f.device_get_attribute);
+  find_function(library, "cuDeviceGetUuid_v2", f.device_get_uuid);
+  find_function(library, "cuDeviceTotalMem_v2", f.device_total_memory);
   find_function(library, "cuDevicePrimaryCtxRetain", f.primary_context_retain);
   find_function(library, "cuDevicePrimaryCtxRelease_v2", f.primary_context_release);
   find_function(library, "cuCtxSetCurrent", f.context_set_current);
@@ -49,10 +52,54 @@ DriverFunctions find_functions(void* library) {
   find_function(library, "cuEventRecord", f.event_record);
   find_function(library, "cuEventSynchronize", f.event_synchronize);
   find_function(library, "cuEventElapsedTime", f.event_elapsed);
+  find_function(library, "cuStreamCreate", f.stream_create);
+  find_function(library, "cuStreamDestroy_v2", f.stream_destroy);
+  find_function(library, "cuStreamSynchronize", f.stream_synchronize);
+  find_function(library, "cuStreamBeginCapture_v2", f.stream_begin_capture);
+  find_function(library, "cuStreamEndCapture", f.stream_end_capture);
+  find_function(library, "cuGraphInstantiateWithFlags", f.graph_instantiate);
+  find_function(library, "cuGraphLaunch", f.graph_launch);
+  find_function(library, "cuGraphExecDestroy", f.graph_executable_destroy);
+  find_function(library, "cuGraphDestroy", f.graph_destroy);
   return f;
 }
 
 std::size_t size(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
+
+/// Values of CUresult after which a context is of no more use.
+bool is_fatal_error(int code) {
+  constexpr std::array kFatal = {
+      46,   // device unavailable
+      214,  // uncorrectable memory error
+      700,  // illegal address
+      702,  // the launch took too long
+      714,  // hardware stack error
+      715,  // illegal instruction
+      716,  // misaligned address
+      717,  // invalid address space
+      718,  // invalid program counter
+      719,  // launch failed
+      721,  // tensor memory was not given back
+      999,  // unknown
+  };
+  return std::find(kFatal.begin(), kFatal.end(), code) != kFatal.end();
+}
+
+bool is_resource_error(int code) {
+  constexpr int kOutOfMemory = 2, kLaunchOutOfResources = 701;
+  return code == kOutOfMemory || code == kLaunchOutOfResources;
+}
+
+std::string uuid_text(const std::array<char, 16>& bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    const auto byte = static_cast<unsigned char>(bytes[i]);
+    text += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -61,6 +108,11 @@ std::size_t size(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
 std::filesystem::path driver_library() {
   const char* chosen = std::getenv("FUSETUNE_DRIVER");
   return chosen == nullptr || *chosen == '\0' ? "libcuda.so.1" : chosen;
+}
+
+DriverError::DriverError(const std::string& what, int the_code) : DeviceError(what), code(the_code) {
+  is_fatal = is_fatal_error(code);
+  is_resource_limit = is_resource_error(code);
 }
 
 Driver::Driver(const std::filesystem::path& library) {
@@ -110,12 +162,25 @@ std::vector<DriverDevice> Driver::devices() const {
       return value;
     };
     name.back() = '\0';
+    std::array<char, 16> uuid = {};
+    check(functions_->device_get_uuid(&uuid, handle), "cuDeviceGetUuid");
+    std::size_t memory = 0;
+    check(functions_->device_total_memory(&memory, handle), "cuDeviceTotalMem");
+    const auto clock = [&](DeviceAttribute which) {  // newer drivers may not know them
+      int value = 0;
+      const int result = functions_->device_get_attribute(&value, static_cast<int>(which), handle);
+      return result == kDriverSuccess ? value : 0;
+    };
     devices.push_back({.name = name.data(),
                        .compute_capability = 10 * attribute(DeviceAttribute::compute_capability_major) +
                                              attribute(DeviceAttribute::compute_capability_minor),
                        .multiprocessors = attribute(DeviceAttribute::multiprocessor_count),
                        .shared_bytes_per_block = attribute(DeviceAttribute::shared_bytes_per_block_optin),
                        .l2_bytes = attribute(DeviceAttribute::l2_cache_bytes),
+                       .memory_bytes = static_cast<std::int64_t>(memory),
+                       .clock_khz = clock(DeviceAttribute::clock_khz),
+                       .memory_clock_khz = clock(DeviceAttribute::memory_clock_khz),
+                       .uuid = uuid_text(uuid),
                        .cooperative_launch = attribute(DeviceAttribute::cooperative_launch) != 0});
   }
   return devices;
@@ -158,24 +223,25 @@ DeviceBuffer::~DeviceBuffer() {
   if (address_ != 0) context_->driver().functions().memory_free(address_);
 }
 
-void DeviceBuffer::write(const void* from, std::int64_t bytes) {
-  if (bytes > bytes_) throw base::InternalError("writing past the end of device memory");
+void DeviceBuffer::write(const void* from, std::int64_t bytes, std::int64_t offset) {
+  if (offset + bytes > bytes_) throw base::InternalError("writing past the end of device memory");
   if (bytes == 0) return;
   const Driver& driver = context_->driver();
-  driver.check(driver.functions().copy_to_device(address_, from, size(bytes)), "cuMemcpyHtoD");
+  driver.check(driver.functions().copy_to_device(address_ + size(offset), from, size(bytes)), "cuMemcpyHtoD");
 }
 
-void DeviceBuffer::read(void* to, std::int64_t bytes) const {
-  if (bytes > bytes_) throw base::InternalError("reading past the end of device memory");
+void DeviceBuffer::read(void* to, std::int64_t bytes, std::int64_t offset) const {
+  if (offset + bytes > bytes_) throw base::InternalError("reading past the end of device memory");
   if (bytes == 0) return;
   const Driver& driver = context_->driver();
-  driver.check(driver.functions().copy_to_host(to, address_, size(bytes)), "cuMemcpyDtoH");
+  driver.check(driver.functions().copy_to_host(to, address_ + size(offset), size(bytes)), "cuMemcpyDtoH");
 }
 
-void DeviceBuffer::fill(unsigned char value) {
-  if (bytes_ == 0) return;
+void DeviceBuffer::fill(unsigned char value, std::int64_t bytes, std::int64_t offset) {
+  if (offset + bytes > bytes_) throw base::InternalError("filling past the end of device memory");
+  if (bytes == 0) return;
   const Driver& driver = context_->driver();
-  driver.check(driver.functions().memory_set(address_, value, size(bytes_)), "cuMemsetD8");
+  driver.check(driver.functions().memory_set(address_ + size(offset), value, size(bytes)), "cuMemsetD8");
 }
 
 void DeviceBuffer::copy_from(const DeviceBuffer& other) {
@@ -229,43 +295,90 @@ int Function::blocks_per_multiprocessor(int threads, std::int64_t shared_bytes) 
   return blocks;
 }
 
-void Function::launch(const LaunchShape& shape, const void* arguments) const {
+void Function::launch(const LaunchShape& shape, const void* arguments, const Stream* stream) const {
   allow_shared(shape.shared_bytes);
   const Driver& driver = context_->driver();
   const DriverFunctions& call = driver.functions();
   const auto blocks = static_cast<unsigned>(shape.blocks), threads = static_cast<unsigned>(shape.threads),
              shared = static_cast<unsigned>(shape.shared_bytes);
   void* parameters[] = {const_cast<void*>(arguments)};
+  void* const on = stream == nullptr ? nullptr : stream->handle();
   if (shape.cooperative)
-    driver.check(call.launch_cooperative(handle_, blocks, 1, 1, threads, 1, 1, shared, nullptr, parameters),
+    driver.check(call.launch_cooperative(handle_, blocks, 1, 1, threads, 1, 1, shared, on, parameters),
                  "cuLaunchCooperativeKernel");
   else
-    driver.check(call.launch(handle_, blocks, 1, 1, threads, 1, 1, shared, nullptr, parameters, nullptr),
+    driver.check(call.launch(handle_, blocks, 1, 1, threads, 1, 1, shared, on, parameters, nullptr),
                  "cuLaunchKernel");
+}
+
+// ---------------------------------------------------------------------------------------- Stream and Graph
+
+Stream::Stream(const Context& context) : context_(context) {
+  const Driver& driver = context.driver();
+  driver.check(driver.functions().stream_create(&handle_, 0), "cuStreamCreate");
+}
+
+Stream::~Stream() { context_.driver().functions().stream_destroy(handle_); }
+
+void Stream::synchronize() const {
+  const Driver& driver = context_.driver();
+  driver.check(driver.functions().stream_synchronize(handle_), "cuStreamSynchronize");
+}
+
+Graph::Graph(const Context& context, const Stream& stream, const std::function<void()>& work)
+    : context_(&context) {
+  constexpr int kThreadLocal = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+  const Driver& driver = context.driver();
+  const DriverFunctions& call = driver.functions();
+  driver.check(call.stream_begin_capture(stream.handle(), kThreadLocal), "cuStreamBeginCapture");
+  void* graph = nullptr;
+  try {
+    work();
+  } catch (...) {
+    call.stream_end_capture(stream.handle(), &graph);
+    if (graph != nullptr) call.graph_destroy(graph);
+    throw;
+  }
+  driver.check(call.stream_end_capture(stream.handle(), &graph), "cuStreamEndCapture");
+  const int result = call.graph_instantiate(&executable_, graph, 0);
+  call.graph_destroy(graph);
+  driver.check(result, "cuGraphInstantiate");
+}
+
+Graph::~Graph() {
+  if (executable_ != nullptr) context_->driver().functions().graph_executable_destroy(executable_);
+}
+
+void Graph::launch(const Stream& stream) const {
+  const Driver& driver = context_->driver();
+  driver.check(driver.functions().graph_launch(executable_, stream.handle()), "cuGraphLaunch");
 }
 
 // ---------------------------------------------------------------------------------------------------- Event
 
-Event::Event(const Context& context) : context_(context) {
+Event::Event(const Context& context) : context_(&context) {
   const Driver& driver = context.driver();
   driver.check(driver.functions().event_create(&handle_, 0), "cuEventCreate");
 }
 
-Event::~Event() { context_.driver().functions().event_destroy(handle_); }
+Event::~Event() {
+  if (handle_ != nullptr) context_->driver().functions().event_destroy(handle_);
+}
 
-void Event::record() {
-  const Driver& driver = context_.driver();
-  driver.check(driver.functions().event_record(handle_, nullptr), "cuEventRecord");
+void Event::record(const Stream* stream) {
+  const Driver& driver = context_->driver();
+  driver.check(driver.functions().event_record(handle_, stream == nullptr ? nullptr : stream->handle()),
+               "cuEventRecord");
 }
 
 void Event::wait() const {
-  const Driver& driver = context_.driver();
+  const Driver& driver = context_->driver();
   driver.check(driver.functions().event_synchronize(handle_), "cuEventSynchronize");
 }
 
 double Event::since(const Event& begin) const {
   float milliseconds = 0;
-  const Driver& driver = context_.driver();
+  const Driver& driver = context_->driver();
   driver.check(driver.functions().event_elapsed(&milliseconds, begin.handle_, handle_), "cuEventElapsedTime");
   return milliseconds;
 }

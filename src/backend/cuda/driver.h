@@ -1,20 +1,24 @@
 // NVIDIA's driver library, opened when it is first needed: fusetune runs without one.
 //
 // Reading guide: Driver is the library; Context a device made usable; DeviceBuffer, Module, Function and
-// Event are what a context holds. Everything goes through the device's default stream, in order.
+// Event are what a context holds. Everything goes through the device's default stream, in order, but what is
+// given a Stream of its own; that waits for the default stream and is waited for. A Graph is work recorded
+// from a stream, to be launched at once.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
+#include "backend/executor.h"
 
 namespace fusetune::backend::cuda {
 
@@ -34,6 +38,8 @@ struct DriverFunctions {
   int (*device_get)(int* device, int ordinal) = nullptr;
   int (*device_get_name)(char* name, int bytes, int device) = nullptr;
   int (*device_get_attribute)(int* value, int attribute, int device) = nullptr;
+  int (*device_get_uuid)(std::array<char, 16>* uuid, int device) = nullptr;
+  int (*device_total_memory)(std::size_t* bytes, int device) = nullptr;
 
   int (*primary_context_retain)(void** context, int device) = nullptr;
   int (*primary_context_release)(int device) = nullptr;
@@ -65,11 +71,23 @@ struct DriverFunctions {
   int (*event_record)(void* event, void* stream) = nullptr;
   int (*event_synchronize)(void* event) = nullptr;
   int (*event_elapsed)(float* milliseconds, void* begin, void* end) = nullptr;
+
+  int (*stream_create)(void** stream, unsigned int flags) = nullptr;
+  int (*stream_destroy)(void* stream) = nullptr;
+  int (*stream_synchronize)(void* stream) = nullptr;
+  int (*stream_begin_capture)(void* stream, int mode) = nullptr;
+  int (*stream_end_capture)(void* stream, void** graph) = nullptr;
+  int (*graph_instantiate)(void** executable, void* graph, unsigned long long flags) = nullptr;
+  int (*graph_launch)(void* executable, void* stream) = nullptr;
+  int (*graph_executable_destroy)(void* executable) = nullptr;
+  int (*graph_destroy)(void* graph) = nullptr;
 };
 
 /// Values of CUdevice_attribute.
 enum class DeviceAttribute : int {
+  clock_khz = 13,
   multiprocessor_count = 16,
+  memory_clock_khz = 36,
   l2_cache_bytes = 38,
   compute_capability_major = 75,
   compute_capability_minor = 76,
@@ -92,8 +110,8 @@ inline constexpr int kDriverNoDevice = 100;
 inline constexpr std::int64_t kDefaultSharedBytes = 48 << 10;
 
 /// A call that the driver refused, or an error of an earlier launch that it reports now.
-struct DriverError : base::EnvironmentError {
-  DriverError(const std::string& what, int the_code) : base::EnvironmentError(what), code(the_code) {}
+struct DriverError : DeviceError {
+  DriverError(const std::string& what, int the_code);
   int code;  // CUresult
 };
 
@@ -104,6 +122,9 @@ struct DriverDevice {
   int multiprocessors = 0;
   int shared_bytes_per_block = 0;  // with the opt-in
   int l2_bytes = 0;
+  std::int64_t memory_bytes = 0;
+  int clock_khz = 0, memory_clock_khz = 0;  // highest; 0: the driver does not say
+  std::string uuid;  // "GPU-" and 32 hexadecimal digits in groups, as nvidia-smi has it
   bool cooperative_launch = false;
 };
 
@@ -173,11 +194,12 @@ class DeviceBuffer {
     return std::bit_cast<T*>(address_);
   }
 
-  /// The first `bytes` bytes. All throw DriverError.
-  void write(const void* from, std::int64_t bytes);
-  void read(void* to, std::int64_t bytes) const;
+  /// `bytes` bytes from `offset` on. All throw DriverError.
+  void write(const void* from, std::int64_t bytes, std::int64_t offset = 0);
+  void read(void* to, std::int64_t bytes, std::int64_t offset = 0) const;
+  void fill(unsigned char value, std::int64_t bytes, std::int64_t offset);
   /// Every byte.
-  void fill(unsigned char value);
+  void fill(unsigned char value) { fill(value, bytes_, 0); }
   /// All of another buffer of the same size, asynchronously.
   void copy_from(const DeviceBuffer& other);
 
@@ -190,6 +212,41 @@ class DeviceBuffer {
   const Context* context_ = nullptr;
   DeviceAddress address_ = 0;
   std::int64_t bytes_ = 0;
+};
+
+/// An order of work of its own, which waits for the default stream's and is waited for by it.
+class Stream {
+ public:
+  explicit Stream(const Context& context);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  void* handle() const { return handle_; }
+  /// Until all its work has ended. Throws DriverError, also for what went wrong in a launch.
+  void synchronize() const;
+
+ private:
+  const Context& context_;
+  void* handle_ = nullptr;
+};
+
+/// Work that was recorded instead of done, ready to be launched as a whole.
+class Graph {
+ public:
+  /// `work` launches on `stream`. Throws DriverError and what `work` throws.
+  Graph(const Context& context, const Stream& stream, const std::function<void()>& work);
+  ~Graph();
+  Graph(Graph&& other) noexcept
+      : context_(other.context_), executable_(std::exchange(other.executable_, nullptr)) {}
+  Graph& operator=(Graph&&) = delete;
+
+  /// Asynchronous.
+  void launch(const Stream& stream) const;
+
+ private:
+  const Context* context_;
+  void* executable_ = nullptr;
 };
 
 /// How a kernel is launched: 1-D.
@@ -209,9 +266,9 @@ class Function {
   int attribute(FunctionAttribute which) const;
   /// Blocks that one multiprocessor holds at once; asks for the shared memory first.
   int blocks_per_multiprocessor(int threads, std::int64_t shared_bytes) const;
-  /// Asynchronous; `arguments` (the kernel's one parameter, by value) is copied before it returns. Throws
-  /// DriverError.
-  void launch(const LaunchShape& shape, const void* arguments) const;
+  /// Asynchronous; `arguments` (the kernel's one parameter, by value) is copied before it returns. `stream`
+  /// null: the default one. Throws DriverError.
+  void launch(const LaunchShape& shape, const void* arguments, const Stream* stream = nullptr) const;
 
  private:
   /// More dynamic shared memory than the default has to be asked for.
@@ -243,17 +300,18 @@ class Event {
  public:
   explicit Event(const Context& context);
   ~Event();
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
+  Event(Event&& other) noexcept : context_(other.context_), handle_(std::exchange(other.handle_, nullptr)) {}
+  Event& operator=(Event&&) = delete;
 
-  void record();
+  /// `stream` null: the default one.
+  void record(const Stream* stream = nullptr);
   /// Until the device has come here.
   void wait() const;
   /// Milliseconds from `begin` to here; both have been waited for.
   double since(const Event& begin) const;
 
  private:
-  const Context& context_;
+  const Context* context_;
   void* handle_ = nullptr;
 };
 

@@ -1,0 +1,247 @@
+#include "backend/cuda/cuda_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "backend/cuda/cuda_block.h"
+#include "backend/cuda/driver.h"
+#include "base/file.h"
+
+namespace fusetune::backend::cuda {
+namespace {
+
+/// A kernel with its module and the shape that it is launched in.
+struct LoadedKernel {
+  codegen::GpuKernel source;
+  std::unique_ptr<Module> module;
+  Function function;
+  codegen::GpuLaunch needs;
+};
+
+LoadedKernel load_kernel(const Context& context, const CompiledKernel& compiled, std::int64_t batch) {
+  if (compiled.source.gpu() == nullptr) throw base::InternalError("a CPU's kernel was given to a GPU");
+  LoadedKernel kernel{*compiled.source.gpu(), nullptr, {}, {}};
+  kernel.module = std::make_unique<Module>(context, base::read_file(compiled.image));
+  kernel.function = kernel.module->function(kernel.source.symbol);
+  kernel.needs = kernel.source.launch(batch);
+  const std::int64_t limit = context.device().shared_bytes_per_block;
+  const std::int64_t shared =
+      kernel.needs.shared_bytes + kernel.function.attribute(FunctionAttribute::static_shared_bytes);
+  if (shared > limit) {
+    DeviceError error(fmt::format("{} needs {} bytes of shared memory in a block, this device has {}",
+                                  kernel.source.symbol, shared, limit));
+    error.is_resource_limit = true;
+    throw error;
+  }
+  if (!kernel.needs.cooperative) return kernel;
+  const std::int64_t resident = std::int64_t{kernel.function.blocks_per_multiprocessor(
+                                    kernel.needs.threads, kernel.needs.shared_bytes)} *
+                                context.device().multiprocessors;
+  if (resident == 0) {
+    DeviceError error(kernel.source.symbol + " cannot be resident on this device: a block needs more " +
+                      "registers or shared memory than a multiprocessor has");
+    error.is_resource_limit = true;
+    throw error;
+  }
+  kernel.needs = kernel.source.launch(batch, resident);
+  return kernel;
+}
+
+/// What the kernels of a sequence share, one running at a time.
+struct Workspace {
+  GuardedDeviceBuffer scratch;
+  DeviceBuffer sync;  // counters: zero between launches
+  std::int64_t sync_words = 0;
+};
+
+Workspace make_workspace(const Context& context, const std::vector<LoadedKernel>& kernels) {
+  std::int64_t scratch_bytes = 0;
+  Workspace workspace;
+  for (const LoadedKernel& kernel : kernels) {
+    scratch_bytes = std::max(scratch_bytes, kernel.needs.scratch_bytes);
+    workspace.sync_words = std::max(workspace.sync_words, kernel.needs.sync_words);
+  }
+  workspace.scratch = GuardedDeviceBuffer(context, scratch_bytes);
+  workspace.sync = DeviceBuffer(context, 4 * workspace.sync_words);
+  workspace.sync.fill(0);
+  return workspace;
+}
+
+/// Empty, or which counter was not put back; all are zero afterwards.
+std::string check_counters(Workspace& workspace) {
+  constexpr unsigned kFlip = 0x80000000u;  // the grid barrier's word ends as 0 or this
+  std::vector<unsigned> words(static_cast<std::size_t>(workspace.sync_words));
+  workspace.sync.read(words.data(), workspace.sync.bytes(), 0);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == 0 || (i == 0 && words[i] == kFlip)) continue;
+    workspace.sync.fill(0);
+    return fmt::format("left counter {} of its workspace at {}, not zero", i, words[i]);
+  }
+  return {};
+}
+
+class CudaExecutor;
+
+class CudaSequence final : public LaunchSequence {
+ public:
+  CudaSequence(CudaExecutor& executor, std::span<const CompiledKernel> kernels);
+  ~CudaSequence() override;
+  CudaSequence(const CudaSequence&) = delete;
+  CudaSequence& operator=(const CudaSequence&) = delete;
+
+  int ready() override;
+  void run() override;
+  double run_timed(int first, int passes) override;
+  std::vector<double> run_stamped(int copy) override;
+  Workspace& workspace() { return workspace_; }
+
+ private:
+  void launch(const LoadedKernel& kernel, int copy);
+  void launch_all(int copy);
+  const Graph& graph(int first, int passes);
+
+  CudaExecutor& executor_;
+  std::vector<LoadedKernel> kernels_;
+  Workspace workspace_;
+  int copies_ = 1;
+  std::map<int, Graph> graphs_;  // of graph_passes_ passes, by their first copy
+  int graph_passes_ = 0;
+};
+
+class CudaExecutor final : public Executor {
+ public:
+  CudaExecutor(const block::Problem& problem, const block::Mask& mask, const block::BlockData& data,
+               const ExecutorOptions& options)
+      : problem_(problem),
+        context_(Driver(), options.device),
+        stream_(context_),
+        block_(context_, problem, mask, data),
+        flush_(context_, options.flush_bytes),
+        rotation_bytes_(options.rotation_bytes) {}
+
+  void write(block::Tensor tensor, std::span<const double> values) override { block_.write(tensor, values); }
+  void poison(block::Tensor tensor) override { block_.poison(tensor); }
+  std::vector<float> read(block::Tensor tensor) override { return block_.read(tensor); }
+  std::string find_damage() override {
+    std::string names = block_.check_guards(), counters;
+    for (Workspace* workspace : workspaces_) {
+      if (workspace->scratch.has_damaged_guards()) names.append(names.empty() ? "" : ", ").append("scratch");
+      if (counters.empty()) counters = check_counters(*workspace);
+    }
+    if (names.empty()) return counters;
+    return "wrote outside of its tensors: guard bytes overwritten around " + names;
+  }
+  std::unique_ptr<LaunchSequence> load(std::span<const CompiledKernel> kernels) override {
+    return std::make_unique<CudaSequence>(*this, kernels);
+  }
+  void flush_caches() override { flush_.fill(0); }
+  int threads() const override { return 0; }
+
+  const Context& context() const { return context_; }
+  const Stream& stream() const { return stream_; }
+  CudaBlock& block() { return block_; }
+  std::int64_t batch() const { return problem_.batch; }
+  std::int64_t rotation_bytes() const { return rotation_bytes_; }
+  void watch(Workspace& workspace) { workspaces_.insert(&workspace); }
+  void forget(Workspace& workspace) { workspaces_.erase(&workspace); }
+
+ private:
+  block::Problem problem_;
+  Context context_;
+  Stream stream_;
+  CudaBlock block_;
+  DeviceBuffer flush_;
+  std::int64_t rotation_bytes_;
+  std::set<Workspace*> workspaces_;  // of the sequences there are
+};
+
+CudaSequence::CudaSequence(CudaExecutor& executor, std::span<const CompiledKernel> kernels)
+    : executor_(executor) {
+  for (const CompiledKernel& kernel : kernels)
+    kernels_.push_back(load_kernel(executor.context(), kernel, executor.batch()));
+  workspace_ = make_workspace(executor.context(), kernels_);
+  executor_.watch(workspace_);
+}
+
+CudaSequence::~CudaSequence() { executor_.forget(workspace_); }
+
+int CudaSequence::ready() {
+  std::set<block::Weight> weights;
+  for (const LoadedKernel& kernel : kernels_)
+    weights.insert(kernel.source.weights.begin(), kernel.source.weights.end());
+  copies_ =
+      executor_.block().make_copies(std::vector(weights.begin(), weights.end()), executor_.rotation_bytes());
+  return copies_;
+}
+
+void CudaSequence::launch(const LoadedKernel& kernel, int copy) {
+  ft_gpu_args arguments = executor_.block().arguments(kernel.source, copy);
+  arguments.scratch = workspace_.scratch.pointer<float>();
+  arguments.sync = workspace_.sync.pointer<unsigned>();
+  const LaunchShape shape{kernel.needs.blocks, kernel.needs.threads, kernel.needs.shared_bytes,
+                          kernel.needs.cooperative};
+  kernel.function.launch(shape, &arguments, &executor_.stream());
+}
+
+void CudaSequence::launch_all(int copy) {
+  for (const LoadedKernel& kernel : kernels_) launch(kernel, copy);
+}
+
+void CudaSequence::run() {
+  launch_all(0);
+  executor_.stream().synchronize();
+}
+
+const Graph& CudaSequence::graph(int first, int passes) {
+  if (passes != graph_passes_) graphs_.clear();
+  graph_passes_ = passes;
+  const auto found = graphs_.find(first);
+  if (found != graphs_.end()) return found->second;
+  Graph graph(executor_.context(), executor_.stream(), [&] {
+    for (int pass = 0; pass < passes; ++pass) launch_all((first + pass) % copies_);
+  });
+  return graphs_.emplace(first, std::move(graph)).first->second;
+}
+
+double CudaSequence::run_timed(int first, int passes) {
+  const Graph& passes_graph = graph(first, passes);
+  const Stream& stream = executor_.stream();
+  Event begin(executor_.context()), end(executor_.context());
+  begin.record(&stream);
+  passes_graph.launch(stream);
+  end.record(&stream);
+  end.wait();
+  return 1e-3 * end.since(begin);
+}
+
+std::vector<double> CudaSequence::run_stamped(int copy) {
+  const Stream& stream = executor_.stream();
+  std::vector<Event> events;
+  for (std::size_t i = 0; i <= kernels_.size(); ++i) events.emplace_back(executor_.context());
+  // Events differ by milliseconds in a float: passes are set apart by the host's clock.
+  const std::chrono::duration<double> begin = std::chrono::steady_clock::now().time_since_epoch();
+  events.front().record(&stream);
+  for (std::size_t i = 0; i < kernels_.size(); ++i) {
+    launch(kernels_[i], copy);
+    events[i + 1].record(&stream);
+  }
+  events.back().wait();
+  std::vector<double> times;
+  for (const Event& event : events) times.push_back(begin.count() + 1e-3 * event.since(events.front()));
+  return times;
+}
+
+}  // namespace
+
+std::unique_ptr<Executor> make_executor(const block::Problem& problem, const block::Mask& mask,
+                                        const block::BlockData& data, const ExecutorOptions& options) {
+  return std::make_unique<CudaExecutor>(problem, mask, data, options);
+}
+
+}  // namespace fusetune::backend::cuda

@@ -1,0 +1,89 @@
+#include "backend/cuda/device_compiler.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace fusetune::backend::cuda {
+namespace {
+
+CompileResult::Status status_of(CubinResult::Status status) {
+  using Status = CompileResult::Status;
+  switch (status) {
+    case CubinResult::Status::ok:
+      return Status::ok;
+    case CubinResult::Status::failed:
+      return Status::failed;
+    case CubinResult::Status::timeout:
+      return Status::timeout;
+    case CubinResult::Status::resource_limit:
+      return Status::resource_limit;
+  }
+  throw base::InternalError("unknown compile status");
+}
+
+class CudaDeviceCompiler final : public DeviceCompiler {
+ public:
+  CudaDeviceCompiler(Nvrtc nvrtc, const Architecture& architecture, CubinOptions options,
+                     std::function<void()> poll)
+      : compiler_(std::move(nvrtc), std::move(options)),
+        architecture_(architecture),
+        poll_(std::move(poll)) {}
+
+  std::vector<CompileResult> compile(std::span<const codegen::AnyKernel> kernels,
+                                     const std::function<void(int, int)>& progress) override {
+    const std::vector<CubinResult> cubins = compiler_.compile(sources_of(kernels), [&](int done, int total) {
+      if (poll_) poll_();
+      if (progress) progress(done, total);
+    });
+    std::vector<CompileResult> results(kernels.size());
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      results[i].status = status_of(cubins[i].status);
+      if (cubins[i].status == CubinResult::Status::ok)
+        results[i].kernel = {kernels[i], write_image(*kernels[i].gpu(), cubins[i].cubin),
+                             cubins[i].compile_seconds};
+      else
+        results[i].log = cubins[i].log;
+    }
+    return results;
+  }
+
+  std::size_t count_missing(std::span<const codegen::AnyKernel> kernels) const override {
+    return compiler_.count_missing(sources_of(kernels));
+  }
+
+ private:
+  std::vector<CubinSource> sources_of(std::span<const codegen::AnyKernel> kernels) const {
+    std::vector<CubinSource> sources;
+    for (const codegen::AnyKernel& kernel : kernels) {
+      if (kernel.gpu() == nullptr) throw base::InternalError("a CPU's kernel was given to NVRTC");
+      const codegen::GpuKernel& gpu = *kernel.gpu();
+      sources.push_back({gpu.variant.to_string(), gpu.symbol,
+                         codegen::translation_unit({&gpu, 1}, codegen::GpuDialect::cuda), architecture_});
+    }
+    return sources;
+  }
+
+  /// For the workers: the cache's entries hold more than the image.
+  std::filesystem::path write_image(const codegen::GpuKernel& kernel, const std::string& cubin) {
+    const std::filesystem::path path = images_.path() / (kernel.symbol + ".cubin");
+    if (!std::filesystem::exists(path)) base::write_file_atomic(path, cubin);
+    return path;
+  }
+
+  CubinCompiler compiler_;
+  Architecture architecture_;
+  std::function<void()> poll_;
+  base::TemporaryDirectory images_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceCompiler> make_device_compiler(Nvrtc nvrtc, const Architecture& architecture,
+                                                     CubinOptions options, std::function<void()> poll) {
+  return std::make_unique<CudaDeviceCompiler>(std::move(nvrtc), architecture, std::move(options),
+                                              std::move(poll));
+}
+
+}  // namespace fusetune::backend::cuda

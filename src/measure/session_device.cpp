@@ -1,0 +1,101 @@
+#include "measure/session_device.h"
+
+#include <utility>
+#include <vector>
+
+#include "backend/cpu/cpu_info.h"
+#include "backend/cpu/device_compiler.h"
+#include "backend/cuda/device_compiler.h"
+#include "backend/cuda/driver.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "measure/device_lock.h"
+#include "measure/environment.h"
+
+namespace fusetune::measure {
+namespace {
+
+using backend::cpu::CpuInfo;
+
+constexpr int kMaximumThreads = 1024;
+
+lower::Isa choose_isa(const std::string& requested, const CpuInfo& cpu) {
+  if (requested.empty()) return cpu.best_isa;
+  const lower::Isa isa = lower::parse_isa(requested);
+  if (backend::cpu::supports(cpu, isa)) return isa;
+  throw base::UsageError("this CPU (" + cpu.model + ") does not run " + requested +
+                         "; its best instruction set is " + std::string(lower::name(cpu.best_isa)));
+}
+
+int choose_threads(int requested, const CpuInfo& cpu) {
+  if (requested < 0 || requested > kMaximumThreads) {
+    throw base::UsageError("--threads " + std::to_string(requested) + ": expected 1 to " +
+                           std::to_string(kMaximumThreads) + ", or 0 for all CPUs");
+  }
+  return requested == 0 ? cpu.cpus : requested;
+}
+
+backend::cpu::CompileOptions compile_options(const SessionOptions& options) {
+  backend::cpu::CompileOptions result;
+  result.jobs = options.jobs;
+  result.timeout_seconds = options.compile_timeout;
+  result.poll = options.poll;
+  if (const auto cache = base::cache_directory(); !cache.empty()) result.cache_directory = cache / "cpu";
+  return result;
+}
+
+SessionDevice open_cpu(const block::Problem& problem, const SessionOptions& options, const CpuInfo& cpu) {
+  if (problem.dtype != block::Dtype::f32) {
+    throw base::UsageError("--dtype " + std::string(block::name(problem.dtype)) +
+                           ": the CPU kernels of this version run f32 only");
+  }
+  const lower::Isa isa = choose_isa(options.isa, cpu);
+  const int threads = choose_threads(options.threads, cpu);
+  const backend::cpu::Compiler compiler = backend::cpu::find_compiler(options.cxx);
+  SessionDevice device;
+  device.target = backend::cpu::target_of(cpu, isa, threads);
+  device.environment = describe_environment(cpu, isa, threads, compiler, options.cache);
+  device.compiler = backend::cpu::make_device_compiler(compiler, isa, compile_options(options));
+  device.executor.threads = threads;
+  device.cache_bytes = cpu.l3_bytes;
+  device.lock = kCpuDevice;
+  return device;
+}
+
+SessionDevice open_cuda(const SessionOptions& options) {
+  const backend::cuda::Driver driver;
+  const std::vector<backend::cuda::DriverDevice> devices = driver.devices();
+  if (options.ordinal < 0 || options.ordinal >= std::ssize(devices))
+    throw base::EnvironmentError(
+        "there is no CUDA device " + std::to_string(options.ordinal) + ": the driver lists " +
+        std::to_string(devices.size()) +
+        " (fusetune devices); without a GPU, verify --backend simt checks CUDA kernels");
+  const backend::cuda::DriverDevice& gpu = devices[static_cast<std::size_t>(options.ordinal)];
+  const backend::cuda::Nvrtc nvrtc;
+  const backend::cuda::Architecture architecture =
+      backend::cuda::architecture_of_device(gpu.compute_capability, nvrtc.architectures());
+  backend::cuda::CubinOptions cubins;
+  cubins.jobs = options.jobs;
+  cubins.timeout_seconds = options.compile_timeout;
+  cubins.cache_directory = base::cache_directory();
+  SessionDevice device;
+  device.target =
+      lower::GpuTarget{.shared_bytes = gpu.shared_bytes_per_block, .multiprocessors = gpu.multiprocessors};
+  device.compiler = backend::cuda::make_device_compiler(nvrtc, architecture, cubins, options.poll);
+  device.environment = describe_environment(
+      driver, gpu, nvrtc, backend::cuda::CubinCompiler(nvrtc, cubins).options(architecture), options.cache);
+  device.executor.device = options.ordinal;
+  device.cache_bytes = gpu.l2_bytes;
+  device.lock = "cuda-" + std::to_string(options.ordinal);
+  return device;
+}
+
+}  // namespace
+
+SessionDevice open_device(const block::Problem& problem, const SessionOptions& options) {
+  const CpuInfo cpu = backend::cpu::probe_cpu();
+  problem.check(cpu.memory_bytes);
+  return options.device == DeviceKind::cpu ? open_cpu(problem, options, cpu) : open_cuda(options);
+}
+
+}  // namespace fusetune::measure
