@@ -77,7 +77,6 @@ struct SearchArguments {
     options.flag("--dry-run", dry_run,
                  "only say what the search would measure and compile, how long that takes and where these "
                  "figures come from: nothing is compiled, run or stored");
-    options.later("--device");
     options.footnote(
         "--dry-run takes seconds from earlier searches in the database on this device, else a lower bound "
         "from "

@@ -14,9 +14,9 @@
 namespace fusetune::cli {
 namespace {
 
-constexpr std::array<std::string_view, 12> kNames = {
-    "--backend", "--threads",         "--isa",         "--cxx",   "--cache",     "--samples", "--min-time",
-    "--jobs",    "--compile-timeout", "--run-timeout", "--input", "--kernel-dir"};
+constexpr std::array<std::string_view, 13> kNames = {
+    "--backend",  "--device", "--threads",         "--isa",         "--cxx",   "--cache",     "--samples",
+    "--min-time", "--jobs",   "--compile-timeout", "--run-timeout", "--input", "--kernel-dir"};
 
 std::string field(const measure::Environment& environment, const std::string& name) {
   const auto found = environment.fields.find(name);
@@ -30,16 +30,14 @@ void check_backend(const std::string& backend) {
   if (backend == "simt")
     throw base::UsageError(
         "backend simt emulates a GPU for correctness: its times say nothing, so it can verify only");
-  if (backend == "cuda")
-    throw base::UsageError(
-        "backend cuda does not run kernels in this version: generate --target cuda --compile builds them, "
-        "verify --backend simt checks them");
 }
 
 void SessionArguments::declare(Options& options) {
   options_ = &options;
   options.group("Device and measuring");
-  options.text("--backend", backend_, "cpu|simt", "where kernels run; simt, a GPU emulator, verifies only");
+  options.text("--backend", backend_, "cpu|cuda|simt",
+               "where kernels run; simt, a GPU emulator, verifies only");
+  options.integer("--device", device_, "N", "cuda: which GPU, as fusetune devices lists them", 0, 1023);
   options.integer("--threads", threads_, "N", "threads of a kernel; 0: all CPUs of this process");
   options.text("--isa", isa_, "generic|avx2|avx512", "instruction set; default: the best this CPU runs");
   options.text("--cxx", cxx_, "COMPILER", "C++ compiler; default: $CXX, then what is found");
@@ -56,9 +54,12 @@ void SessionArguments::declare(Options& options) {
 
 measure::SessionOptions SessionArguments::session(const ProblemOptions& problem) const {
   check_backend(backend_);
+  check_meaning();
   if (!isa_.empty()) lower::parse_isa(isa_);
   if (!kernel_dir_.empty()) codegen::set_kernel_directory(kernel_dir_);
   measure::SessionOptions session;
+  session.device = measure::parse_device_kind(backend_);
+  session.ordinal = device_;
   session.threads = threads_;
   session.isa = isa_;
   session.cxx = cxx_;
@@ -75,11 +76,26 @@ measure::SessionOptions SessionArguments::session(const ProblemOptions& problem)
   return session;
 }
 
-bool SessionArguments::emulated() const {
-  if (backend_ != "simt") return false;
-  for (const char* name : {"--threads", "--isa", "--cache", "--samples", "--min-time", "--input"})
+void SessionArguments::refuse(std::span<const std::string_view> names) const {
+  for (const std::string_view name : names)
     if (options_->given(name))
-      throw base::UsageError(fmt::format("{} means nothing to --backend simt", name));
+      throw base::UsageError(fmt::format("{} means nothing to --backend {}", name, backend_));
+}
+
+void SessionArguments::check_meaning() const {
+  constexpr std::array<std::string_view, 1> kOfCuda = {"--device"};
+  constexpr std::array<std::string_view, 3> kOfCpu = {"--threads", "--isa", "--cxx"};
+  if (backend_ == "cuda")
+    refuse(kOfCpu);
+  else
+    refuse(kOfCuda);
+}
+
+bool SessionArguments::emulated() const {
+  constexpr std::array<std::string_view, 7> kNotEmulated = {"--device",  "--threads",  "--isa",  "--cache",
+                                                            "--samples", "--min-time", "--input"};
+  if (backend_ != "simt") return false;
+  refuse(kNotEmulated);
   if (!kernel_dir_.empty()) codegen::set_kernel_directory(kernel_dir_);
   return true;
 }
@@ -97,6 +113,9 @@ std::string data_identity(const measure::SessionOptions& session) {
 }
 
 std::string describe(const measure::Environment& environment) {
+  if (field(environment, "backend") == "cuda")
+    return fmt::format("cuda {}, driver {}, {}", field(environment, "device"), field(environment, "driver"),
+                       field(environment, "compiler"));
   return fmt::format("cpu {}, {} threads, {}", field(environment, "isa"), field(environment, "threads"),
                      field(environment, "compiler"));
 }

@@ -1,7 +1,9 @@
 // The options that say where and how candidates run: the same in every command that measures.
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "cli/options.h"
 #include "cli/problem_options.h"
@@ -12,7 +14,8 @@ namespace fusetune::cli {
 
 class SessionArguments {
  public:
-  /// --backend --threads --isa --cxx --cache --samples --min-time --jobs --compile-timeout --run-timeout
+  /// --backend --device --threads --isa --cxx --cache --samples --min-time --jobs --compile-timeout
+  /// --run-timeout
   /// --input --kernel-dir
   void declare(Options& options);
   /// Call after options.parse(). Throws base::UsageError for a backend that cannot time.
@@ -28,9 +31,13 @@ class SessionArguments {
   std::string command_line() const;
 
  private:
+  /// Throws base::UsageError for those given of options that mean nothing to the backend.
+  void refuse(std::span<const std::string_view> names) const;
+  void check_meaning() const;
+
   const Options* options_ = nullptr;
   std::string backend_ = "cpu", isa_, cxx_, cache_ = "model", input_, kernel_dir_;
-  int threads_ = 0, samples_ = 12, jobs_ = 0;
+  int device_ = 0, threads_ = 0, samples_ = 12, jobs_ = 0;
   double min_time_ms_ = 1, compile_timeout_ = 120, run_timeout_ = 60;
 };
 
@@ -41,7 +48,8 @@ std::string data_identity(const measure::SessionOptions& session);
 /// Throws base::UsageError for an unknown backend, and with the reason for one that cannot time kernels.
 void check_backend(const std::string& backend);
 
-/// "cpu avx2, 2 threads, gcc 12.2.0": a session's environment in one line for people.
+/// "cpu avx2, 2 threads, gcc 12.2.0", "cuda NVIDIA H100, driver 13.0, nvrtc 13.0": a session's environment in
+/// one line for people.
 std::string describe(const measure::Environment& environment);
 
 }  // namespace fusetune::cli

@@ -193,9 +193,16 @@ void CudaSequence::launch_all(int copy) {
   for (const LoadedKernel& kernel : kernels_) launch(kernel, copy);
 }
 
+/// Waits for each kernel, so that what fails is blamed by its name.
 void CudaSequence::run() {
-  launch_all(0);
-  executor_.stream().synchronize();
+  for (const LoadedKernel& kernel : kernels_) {
+    try {
+      launch(kernel, 0);
+      executor_.stream().synchronize();
+    } catch (const DriverError& error) {
+      throw DriverError(kernel.source.symbol + ": " + error.what(), error.code);
+    }
+  }
 }
 
 const Graph& CudaSequence::graph(int first, int passes) {

@@ -3,10 +3,16 @@
 // $FUSETUNE_FAKE_DRIVER: "none" has no device, "broken" does not start, "small" has one device with few
 // multiprocessors, "faulting" reports an illegal address after any launch, "hanging" never ends one (both
 // with the small device); otherwise there are two large devices.
+//
+// $FUSETUNE_FAKE_FAULTS: faults of single kernels, "illegal:segment_3_4_ hang:segment_5_5_": what befalls
+// those with such a part in their name. illegal, launch: an error that stays, at the next call; memory: not
+// enough to load it; resources: its launch is refused; hang: it never ends; lost: the devices are gone, for
+// every process from then on.
 #include "fake_driver.h"
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 namespace fusetune::testing {
 
@@ -14,6 +20,12 @@ std::string behaviour() {
   const char* value = std::getenv("FUSETUNE_FAKE_DRIVER");
   return value == nullptr ? "" : value;
 }
+
+std::filesystem::path lost_marker() {
+  const char* folder = std::getenv("FUSETUNE_FAKE_KERNELS");
+  return folder == nullptr ? std::filesystem::path() : std::filesystem::path(folder) / "lost";
+}
+bool is_lost() { return !lost_marker().empty() && std::filesystem::exists(lost_marker()); }
 
 int resident_blocks() { return behaviour().empty() ? 132 : 4; }
 
@@ -51,10 +63,24 @@ int cuDeviceGetName(char* name, int bytes, int device) {
   std::strncpy(name, device == 40 ? "Fake H100" : "Fake A100", static_cast<std::size_t>(bytes));
   return kSuccess;
 }
+int cuDeviceGetUuid_v2(char* uuid, int device) {
+  for (int i = 0; i < 16; ++i) uuid[i] = static_cast<char>(16 * (device - 40) + i);
+  return kSuccess;
+}
+int cuDeviceTotalMem_v2(std::size_t* bytes, int /*device*/) {
+  *bytes = std::size_t{8} << 30;
+  return kSuccess;
+}
 int cuDeviceGetAttribute(int* value, int attribute, int device) {
   switch (attribute) {
+    case 13:
+      *value = 1'980'000;
+      return kSuccess;
     case 16:
       *value = device == 40 ? resident_blocks() : 108;
+      return kSuccess;
+    case 36:
+      *value = 2'619'000;
       return kSuccess;
     case 38:
       *value = 50 << 20;

@@ -1,6 +1,7 @@
 // What the parts of the fake driver share.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 namespace fusetune::testing {
@@ -9,10 +10,12 @@ enum FakeResult : int {  // values of CUresult
   kSuccess = 0,
   kInvalidValue = 1,
   kOutOfMemory = 2,
+  kDeviceUnavailable = 46,
   kNoDevice = 100,
   kInvalidImage = 200,
   kNotFound = 500,
   kIllegalAddress = 700,
+  kLaunchOutOfResources = 701,
   kLaunchFailed = 719,
   kCooperativeLaunchTooLarge = 720,
   kUnknown = 999,
@@ -20,6 +23,9 @@ enum FakeResult : int {  // values of CUresult
 
 /// $FUSETUNE_FAKE_DRIVER: see fake_driver.cpp.
 std::string behaviour();
+/// Whether an earlier process lost the devices.
+bool is_lost();
+std::filesystem::path lost_marker();
 /// How many blocks the first device holds at once: one a multiprocessor.
 int resident_blocks();
 

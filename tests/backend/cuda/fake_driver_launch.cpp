@@ -1,7 +1,8 @@
 // The fake driver's memory and launches. It cannot execute a cubin: it reads ft_kernel_id from the image,
 // takes the emulator's build of the same kernel from $FUSETUNE_FAKE_KERNELS/<id, 16 hexadecimal digits>.so
-// and runs that, at once. Times are those of the emulation. A wrong kernel's finding goes to stderr and is an
-// error that stays, as on a GPU.
+// and runs that, at once. One that is not there yet is asked of the program $FUSETUNE_FAKE_COMPILER, if any:
+// fake_kernels.cpp. Times are those of the emulation. A wrong kernel's finding goes to stderr and is an error
+// that stays, as on a GPU.
 #include <elf.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -13,14 +14,19 @@
 #include <cstring>
 #include <deque>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "backend/cuda/cubin_image.h"
 #include "backend/simt/device_memory.h"
 #include "backend/simt/emulator.h"
 #include "backend/simt/kernel_library.h"
+#include "base/subprocess.h"
 #include "fake_driver.h"
 
 using namespace fusetune::testing;
@@ -32,6 +38,7 @@ constexpr int kFreeSharedBytes = 48 << 10;  // more must be asked for
 constexpr int kRegisters = 32;              // of every kernel
 
 struct FakeFunction {
+  std::string symbol;
   simt::Kernel kernel;
   std::shared_ptr<const simt::KernelLibrary> library;
   int allowed_shared_bytes = kFreeSharedBytes;
@@ -40,12 +47,23 @@ struct FakeEvent {
   std::chrono::steady_clock::time_point time;
 };
 
+/// A launch as it was asked for.
+struct FakeLaunch {
+  FakeFunction* function;
+  int blocks, threads;
+  unsigned shared;
+  bool cooperative;
+  ft_gpu_args arguments;
+};
+using FakeGraph = std::vector<FakeLaunch>;
+
 /// The whole device. Never destroyed: the program may end while it is in use.
 struct FakeDevice {
   simt::DeviceMemory memory;
   std::map<unsigned long long, std::size_t> allocations;
   std::deque<FakeFunction> functions;
-  int error = kSuccess;  // of a launch: it stays
+  FakeGraph* recording = nullptr;  // launches go there
+  int error = kSuccess;            // of a launch: it stays
 };
 FakeDevice& device() {
   static FakeDevice& the_device = *new FakeDevice;
@@ -72,30 +90,69 @@ std::string_view whole_image(const void* image) {
   return {static_cast<const char*>(image), std::max(sections, segments)};
 }
 
-int run(FakeFunction& function, int blocks, int threads, unsigned shared, bool cooperative,
-        const void* arguments) {
+/// Whether $FUSETUNE_FAKE_FAULTS has a fault of this kind for a kernel.
+bool befalls(const std::string& symbol, const std::string& kind) {
+  const char* faults = std::getenv("FUSETUNE_FAKE_FAULTS");
+  std::istringstream words(faults == nullptr ? "" : faults);
+  for (std::string word; words >> word;)
+    if (word.starts_with(kind + ":") && symbol.find(word.substr(kind.size() + 1)) != std::string::npos)
+      return true;
+  return false;
+}
+
+/// The errors that stay, of launches that themselves seem to succeed.
+int fault_of(const std::string& symbol) {
+  if (behaviour() == "faulting" || befalls(symbol, "illegal")) return kIllegalAddress;
+  if (befalls(symbol, "launch")) return kLaunchFailed;
+  if (!befalls(symbol, "lost")) return kSuccess;
+  std::ofstream(lost_marker()).put('\n');
+  return kDeviceUnavailable;
+}
+
+int run(const FakeLaunch& launch) {
   FakeDevice& on = device();
   if (on.error != kSuccess) return on.error;
-  if (behaviour() == "hanging")
+  const FakeFunction& function = *launch.function;
+  if (behaviour() == "hanging" || befalls(function.symbol, "hang"))
     for (;;) pause();
-  if (behaviour() == "faulting") {
-    on.error = kIllegalAddress;
-    return kSuccess;
-  }
-  if (threads != function.kernel.threads || static_cast<int>(shared) > function.allowed_shared_bytes)
+  if (befalls(function.symbol, "resources")) return kLaunchOutOfResources;
+  on.error = fault_of(function.symbol);
+  if (on.error != kSuccess) return kSuccess;
+  if (launch.threads != function.kernel.threads ||
+      static_cast<int>(launch.shared) > function.allowed_shared_bytes)
     return kInvalidValue;
-  if (cooperative && blocks > resident_blocks()) return kCooperativeLaunchTooLarge;
-  ft_gpu_args args;
-  std::memcpy(&args, arguments, sizeof args);
+  if (launch.cooperative && launch.blocks > resident_blocks()) return kCooperativeLaunchTooLarge;
   simt::LaunchOptions options;
-  options.blocks = blocks;
-  options.shared_bytes = shared;
-  options.cooperative = cooperative;
-  if (const auto finding = simt::launch(function.kernel, args, on.memory, options)) {
+  options.blocks = launch.blocks;
+  options.shared_bytes = launch.shared;
+  options.cooperative = launch.cooperative;
+  if (const auto finding = simt::launch(function.kernel, launch.arguments, on.memory, options)) {
     fmt::print(stderr, "fake driver: {}\n", finding->message);
     on.error = kLaunchFailed;
   }
   return kSuccess;
+}
+
+int run_or_record(void* function, unsigned grid, unsigned block, unsigned shared, bool cooperative,
+                  const void* arguments) {
+  FakeLaunch launch{static_cast<FakeFunction*>(function),
+                    static_cast<int>(grid),
+                    static_cast<int>(block),
+                    shared,
+                    cooperative,
+                    {}};
+  std::memcpy(&launch.arguments, arguments, sizeof launch.arguments);
+  if (device().recording == nullptr) return run(launch);
+  device().recording->push_back(launch);
+  return kSuccess;
+}
+
+/// Has the emulator's build of a kernel made where it is missing.
+void build(const std::filesystem::path& folder, const std::string& id) {
+  const char* compiler = std::getenv("FUSETUNE_FAKE_COMPILER");
+  if (compiler == nullptr || std::filesystem::exists(folder / (id + ".so"))) return;
+  const auto result = fusetune::base::run_process({compiler, folder.string(), id});
+  if (result.exit_code != 0) fmt::print(stderr, "fake driver: {}\n", result.output);
 }
 
 }  // namespace
@@ -103,6 +160,7 @@ int run(FakeFunction& function, int blocks, int threads, unsigned shared, bool c
 extern "C" {
 
 int cuDevicePrimaryCtxRetain(void** context, int /*device*/) {
+  if (is_lost()) return kDeviceUnavailable;
   *context = &device();
   return kSuccess;
 }
@@ -145,7 +203,9 @@ int cuModuleLoadData(void** module, const void* image) {
   const auto id = fusetune::backend::cuda::kernel_id(whole_image(image));
   const char* folder = std::getenv("FUSETUNE_FAKE_KERNELS");
   if (!id || folder == nullptr) return kInvalidImage;
-  const auto path = std::filesystem::path(folder) / fmt::format("{:016x}.so", *id);
+  const std::string name = fmt::format("{:016x}", *id);
+  build(folder, name);
+  const auto path = std::filesystem::path(folder) / (name + ".so");
   if (!std::filesystem::exists(path)) {
     fmt::print(stderr, "fake driver: there is no {}\n", path.string());
     return kInvalidImage;
@@ -160,8 +220,9 @@ int cuModuleUnload(void* module) {
 }
 int cuModuleGetFunction(void** function, void* module, const char* symbol) {
   const auto& library = *static_cast<std::shared_ptr<const simt::KernelLibrary>*>(module);
+  if (befalls(symbol, "memory")) return kOutOfMemory;
   try {
-    device().functions.push_back({.kernel = library->kernel(symbol), .library = library});
+    device().functions.push_back({.symbol = symbol, .kernel = library->kernel(symbol), .library = library});
   } catch (const std::exception&) {
     return kNotFound;
   }
@@ -194,13 +255,45 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* /*function*/,
 }
 int cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, unsigned block, unsigned, unsigned,
                    unsigned shared_bytes, void* /*stream*/, void** parameters, void** /*extra*/) {
-  return run(*static_cast<FakeFunction*>(function), static_cast<int>(grid), static_cast<int>(block),
-             shared_bytes, false, parameters[0]);
+  return run_or_record(function, grid, block, shared_bytes, false, parameters[0]);
 }
 int cuLaunchCooperativeKernel(void* function, unsigned grid, unsigned, unsigned, unsigned block, unsigned,
                               unsigned, unsigned shared_bytes, void* /*stream*/, void** parameters) {
-  return run(*static_cast<FakeFunction*>(function), static_cast<int>(grid), static_cast<int>(block),
-             shared_bytes, true, parameters[0]);
+  return run_or_record(function, grid, block, shared_bytes, true, parameters[0]);
+}
+
+int cuStreamCreate(void** stream, unsigned /*flags*/) {
+  *stream = &device();
+  return device().error;
+}
+int cuStreamDestroy_v2(void* /*stream*/) { return device().error; }
+int cuStreamSynchronize(void* /*stream*/) { return device().error; }
+int cuStreamBeginCapture_v2(void* /*stream*/, int /*mode*/) {
+  if (device().recording != nullptr) return kInvalidValue;
+  device().recording = new FakeGraph;
+  return device().error;
+}
+int cuStreamEndCapture(void* /*stream*/, void** graph) {
+  if (device().recording == nullptr) return kInvalidValue;
+  *graph = std::exchange(device().recording, nullptr);
+  return device().error;
+}
+int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long /*flags*/) {
+  *executable = new FakeGraph(*static_cast<FakeGraph*>(graph));
+  return device().error;
+}
+int cuGraphLaunch(void* executable, void* /*stream*/) {
+  for (const FakeLaunch& launch : *static_cast<FakeGraph*>(executable))
+    if (const int result = run(launch); result != kSuccess) return result;
+  return device().error;
+}
+int cuGraphExecDestroy(void* executable) {
+  delete static_cast<FakeGraph*>(executable);
+  return device().error;
+}
+int cuGraphDestroy(void* graph) {
+  delete static_cast<FakeGraph*>(graph);
+  return device().error;
 }
 
 int cuEventCreate(void** event, unsigned /*flags*/) {
