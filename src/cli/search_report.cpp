@@ -235,7 +235,9 @@ std::string next_commands(const SearchReport& report, const FinalResult& result)
   for (const char* command : {"profile", "verify", "run"})
     text += fmt::format("  fusetune {} {}{}\n", command, best, report.options);
   text += fmt::format("  fusetune export best --out bundle{}\n", report.options);
-  return text + fmt::format("  fusetune generate {} --out kernels.out{}\n", best, report.generate_options);
+  if (report.generate_options)
+    text += fmt::format("  fusetune generate {} --out kernels.out{}\n", best, *report.generate_options);
+  return text;
 }
 
 const char* basis_text(search::Basis basis) {

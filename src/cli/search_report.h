@@ -17,7 +17,7 @@ struct SearchReport {
   std::string problem_key, fingerprint;
   std::string options;         // command line of problem, device and database, with a leading space or empty
   std::string search_options;  // what else decides what a search does, not how long
-  std::string generate_options;  // those of them that `generate` takes
+  std::optional<std::string> generate_options;  // those of them that `generate` takes, if it can
   std::string database;
   std::int64_t run = 0;
   std::string stopped;  // why before the strategy's end; empty: it tried everything

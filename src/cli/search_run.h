@@ -23,7 +23,8 @@ struct SearchRequest {
   std::string json;     // file for the result, "-": standard output; empty: none
   bool verbose = false, quiet = false;
   /// Parts of the command lines that the report shows, each with a leading space or empty.
-  std::string problem_and_device, database_option, search_options, generate_options;
+  std::string problem_and_device, database_option, search_options;
+  std::optional<std::string> generate_options;  // nullopt: `generate` cannot repeat the plan
 };
 
 /// `reference`: AllFusedReference::hash().

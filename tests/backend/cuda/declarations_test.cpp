@@ -11,7 +11,8 @@ namespace fusetune::backend::cuda {
 
 template <class T>
 requires std::is_same_v<T, nvrtcProgram> || std::is_same_v<T, CUcontext> || std::is_same_v<T, CUmodule> ||
-    std::is_same_v<T, CUfunction> || std::is_same_v<T, CUstream> || std::is_same_v<T, CUevent>
+    std::is_same_v<T, CUfunction> || std::is_same_v<T, CUstream> || std::is_same_v<T, CUevent> ||
+    std::is_same_v<T, CUgraph> || std::is_same_v<T, CUgraphExec>
 inline constexpr bool is_handle<T> = true;
 
 namespace {
@@ -75,12 +76,27 @@ static_assert(std::is_same_v<OursOf<decltype(cuEventDestroy)>, decltype(Cu::even
 static_assert(std::is_same_v<OursOf<decltype(cuEventRecord)>, decltype(Cu::event_record)>);
 static_assert(std::is_same_v<OursOf<decltype(cuEventSynchronize)>, decltype(Cu::event_synchronize)>);
 static_assert(std::is_same_v<OursOf<decltype(cuEventElapsedTime)>, decltype(Cu::event_elapsed)>);
+static_assert(std::is_same_v<OursOf<decltype(cuDeviceTotalMem)>, decltype(Cu::device_total_memory)>);
+static_assert(std::is_same_v<OursOf<decltype(cuStreamCreate)>, decltype(Cu::stream_create)>);
+static_assert(std::is_same_v<OursOf<decltype(cuStreamDestroy)>, decltype(Cu::stream_destroy)>);
+static_assert(std::is_same_v<OursOf<decltype(cuStreamSynchronize)>, decltype(Cu::stream_synchronize)>);
+static_assert(std::is_same_v<OursOf<decltype(cuStreamBeginCapture)>, decltype(Cu::stream_begin_capture)>);
+static_assert(std::is_same_v<OursOf<decltype(cuStreamEndCapture)>, decltype(Cu::stream_end_capture)>);
+static_assert(std::is_same_v<OursOf<decltype(cuGraphInstantiateWithFlags)>, decltype(Cu::graph_instantiate)>);
+static_assert(std::is_same_v<OursOf<decltype(cuGraphLaunch)>, decltype(Cu::graph_launch)>);
+static_assert(std::is_same_v<OursOf<decltype(cuGraphExecDestroy)>, decltype(Cu::graph_executable_destroy)>);
+static_assert(std::is_same_v<OursOf<decltype(cuGraphDestroy)>, decltype(Cu::graph_destroy)>);
+// A struct of 16 bytes there.
+static_assert(std::is_same_v<decltype(cuDeviceGetUuid), CUresult(CUuuid*, CUdevice)> && sizeof(CUuuid) == 16);
+static_assert(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL == 1);
 static_assert(CUDA_SUCCESS == kDriverSuccess && CUDA_ERROR_NO_DEVICE == kDriverNoDevice);
 
 constexpr bool is(DeviceAttribute ours, CUdevice_attribute theirs) {
   return static_cast<int>(ours) == static_cast<int>(theirs);
 }
 static_assert(is(DeviceAttribute::multiprocessor_count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+static_assert(is(DeviceAttribute::clock_khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE));
+static_assert(is(DeviceAttribute::memory_clock_khz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE));
 static_assert(is(DeviceAttribute::l2_cache_bytes, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
 static_assert(is(DeviceAttribute::compute_capability_major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
 static_assert(is(DeviceAttribute::compute_capability_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));

@@ -1,0 +1,213 @@
+// Kernels written by hand on the fake driver: how sequences are launched, timed and looked after.
+#include "backend/cuda/cuda_executor.h"
+
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "backend/cuda/cuda_block.h"
+#include "backend/cuda/device_compiler.h"
+#include "backend/simt/library_compiler.h"
+#include "installed_nvrtc.h"
+
+namespace fusetune::backend::cuda {
+namespace {
+
+using block::Tensor;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+block::Problem small_problem() {
+  block::Problem problem;
+  problem.batch = 2;
+  problem.seq = 8;
+  problem.heads = 2;
+  problem.head_size = 8;
+  problem.ffn = 32;
+  problem.dtype = block::Dtype::f32;
+  return problem;
+}
+
+/// One warp that reads `hidden` and weight w_out and does `statements` with `output`, from thread 0.
+codegen::GpuKernel kernel_of(std::uint64_t id, const std::string& statements) {
+  codegen::GpuKernel kernel;
+  kernel.variant = {{14, 14}, false};
+  kernel.schedule.warps = 1;
+  kernel.symbol = "by_hand_" + std::to_string(id);
+  kernel.hash = fmt::format("{:016x}", id);
+  kernel.includes = {"cuda/abi.h"};
+  kernel.reads = {Tensor::hidden};
+  kernel.writes = {Tensor::output};
+  kernel.weights = {block::Weight::w_out};
+  kernel.seq = 8;
+  kernel.heads = 2;
+  kernel.stages = 1;
+  kernel.tasks = {{1000, 1, false}};
+  kernel.body = "FT_KERNEL_ID(" + std::to_string(id) + "ull);\nFT_KERNEL(" + kernel.symbol + R"(, 32) {
+  float* const output = static_cast<float*>(args.tensor[)" +
+                std::to_string(static_cast<int>(Tensor::output)) + R"(]);
+  if (ft::thread_index() != 0) return;
+)" + statements +
+                "\n}\n";
+  return kernel;
+}
+
+/// Kernels are compiled twice: for the device by NVRTC, and for the fake driver by the emulator's compiler.
+class CudaExecutorTest : public CompilingTest {
+ protected:
+  CompiledKernel compile(const codegen::GpuKernel& kernel) {
+    if (!compiler_)
+      compiler_ = make_device_compiler(*nvrtc, {90, true}, {.cache_directory = folder_.path()}, {});
+    const codegen::AnyKernel any = kernel;
+    const CompileResult result = compiler_->compile({&any, 1}, {}).front();
+    EXPECT_EQ(result.status, CompileResult::Status::ok) << result.log;
+    const std::vector<std::string> units = {
+        codegen::translation_unit({&kernel, 1}, codegen::GpuDialect::simt)};
+    simt::LibraryCompiler emulated(cpu::find_compiler(""), simt::Mode::fast,
+                                   {.cache_directory = folder_.path()});
+    const simt::LibraryResult library = emulated.compile(units).front();
+    EXPECT_NE(library.library, nullptr) << library.log;
+    if (library.library == nullptr) return {};
+    std::filesystem::copy_file(library.library->path(), folder_.path() / (kernel.hash + ".so"));
+    return result.kernel;
+  }
+
+  std::unique_ptr<Executor> executor(const ExecutorOptions& options = {}) {
+    const block::Problem problem = small_problem();
+    return make_executor(problem, block::Mask(problem.mask, problem.batch, problem.seq),
+                         block::generate_data(problem), options);
+  }
+
+  base::TemporaryDirectory folder_;
+  ScopedVariable driver_{"FUSETUNE_DRIVER", FAKE_DRIVER};
+  ScopedVariable device_{"FUSETUNE_FAKE_DRIVER", "small"};
+  ScopedVariable kernels_{"FUSETUNE_FAKE_KERNELS", folder_.path().string()};
+  std::unique_ptr<DeviceCompiler> compiler_;
+};
+
+TEST_F(CudaExecutorTest, ASampleIsAsManyPassesAsAskedForInOrder) {
+  const auto device = executor();
+  const CompiledKernel first = compile(kernel_of(1, "output[0] += 1; output[1] = 2 * output[1];"));
+  const CompiledKernel second = compile(kernel_of(2, "output[1] += 1;"));
+  const auto sequence = device->load(std::vector{first, second});
+  device->write(Tensor::output, std::vector<double>(2 * 8 * 16, 0));
+  EXPECT_EQ(sequence->ready(), 1);
+  EXPECT_GT(sequence->run_timed(0, 5), 0);
+  EXPECT_EQ(device->read(Tensor::output)[0], 5);
+  EXPECT_EQ(device->read(Tensor::output)[1], 31);  // doubled, then one more, five times
+  sequence->run();
+  EXPECT_EQ(device->read(Tensor::output)[0], 6);
+  const std::vector<double> stamps = sequence->run_stamped(0);
+  EXPECT_EQ(device->read(Tensor::output)[0], 7);
+  ASSERT_EQ(stamps.size(), 3U);
+  EXPECT_TRUE(std::is_sorted(stamps.begin(), stamps.end()));
+  EXPECT_GE(sequence->run_stamped(0).front(), stamps.back());  // the clock goes on from pass to pass
+}
+
+TEST_F(CudaExecutorTest, WeightsRotateThroughAsManyCopiesAsSpanTheBytes) {
+  const std::int64_t weight_bytes = 16 * 16 * 4;
+  const auto device = executor({.rotation_bytes = 3 * weight_bytes + 1});
+  // Which copy it was: the lowest bits of its address, as memory comes in multiples of 256 bytes.
+  const CompiledKernel kernel =
+      compile(kernel_of(3,
+                        "output[0] = static_cast<float>(reinterpret_cast<unsigned long long>(args.weight[1]) "
+                        ">> 8 & 0xffff);\n  output[1] = static_cast<const float*>(args.weight[1])[5];"));
+  const auto sequence = device->load({&kernel, 1});
+  ASSERT_EQ(sequence->ready(), 4);
+  std::vector<float> copies;
+  const block::BlockData data = block::generate_data(small_problem());
+  for (int copy = 0; copy < 4; ++copy) {
+    sequence->run_timed(copy, 1);
+    copies.push_back(device->read(Tensor::output)[0]);
+    EXPECT_EQ(device->read(Tensor::output)[1], data[block::Weight::w_out][5]) << copy;
+  }
+  sequence->run_timed(3, 2);
+  EXPECT_EQ(device->read(Tensor::output)[0], copies[0]);  // behind the last comes the first
+  std::sort(copies.begin(), copies.end());
+  EXPECT_EQ(std::unique(copies.begin(), copies.end()), copies.end());
+}
+
+TEST_F(CudaExecutorTest, WritesOutsideOfATensorAreFoundOnceAndNamed) {
+  const auto device = executor();
+  for (const auto& [id, place] : {std::pair{4, "-1"}, std::pair{5, "2 * 8 * 16"}}) {
+    const CompiledKernel kernel = compile(kernel_of(id, "output[" + std::string(place) + "] = 1;"));
+    device->load({&kernel, 1})->run();
+    EXPECT_THAT(device->find_damage(), AllOf(HasSubstr("guard bytes"), HasSubstr("around output")));
+    EXPECT_EQ(device->find_damage(), "");
+  }
+}
+
+TEST_F(CudaExecutorTest, CountersThatAreNotPutBackAreFound) {
+  const auto device = executor();
+  const CompiledKernel kernel = compile(kernel_of(6, "args.sync[1] = 3;"));
+  const auto sequence = device->load({&kernel, 1});
+  sequence->run();
+  EXPECT_THAT(device->find_damage(), AllOf(HasSubstr("counter 1"), HasSubstr("at 3")));
+  EXPECT_EQ(device->find_damage(), "");
+}
+
+TEST_F(CudaExecutorTest, TensorsStartAsNaNAndHoldWhatIsWritten) {
+  const auto device = executor();
+  EXPECT_TRUE(std::isnan(device->read(Tensor::output)[7]));
+  device->write(Tensor::output, std::vector<double>(2 * 8 * 16, 0.25));
+  EXPECT_EQ(device->read(Tensor::output)[7], 0.25F);
+  device->poison(Tensor::output);
+  EXPECT_TRUE(std::isnan(device->read(Tensor::output).back()));
+  EXPECT_EQ(device->read(Tensor::hidden)[3], block::generate_data(small_problem()).hidden[3]);
+  EXPECT_THROW(device->write(Tensor::output, std::vector<double>(3)), base::InternalError);
+  EXPECT_EQ(device->find_damage(), "");
+}
+
+/// The error that running a kernel ends with.
+DeviceError error_of(LaunchSequence& sequence) {
+  try {
+    sequence.run();
+  } catch (const DeviceError& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no error";
+  return DeviceError("none");
+}
+
+TEST_F(CudaExecutorTest, ErrorsThatStayAreFatalAndNameTheKernel) {
+  const ScopedVariable faults("FUSETUNE_FAKE_FAULTS", "illegal:by_hand_7");
+  const auto device = executor();
+  const CompiledKernel kernel = compile(kernel_of(7, "output[0] = 1;"));
+  const auto sequence = device->load({&kernel, 1});
+  const DeviceError error = error_of(*sequence);
+  EXPECT_TRUE(error.is_fatal);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("by_hand_7"), HasSubstr("ILLEGAL_ADDRESS")));
+}
+
+TEST_F(CudaExecutorTest, MissingResourcesCostTheCandidateOnly) {
+  const ScopedVariable faults("FUSETUNE_FAKE_FAULTS", "resources:by_hand_8");
+  const auto device = executor();
+  const CompiledKernel kernel = compile(kernel_of(8, "output[0] = 1;"));
+  const auto sequence = device->load({&kernel, 1});
+  const DeviceError error = error_of(*sequence);
+  EXPECT_FALSE(error.is_fatal);
+  EXPECT_TRUE(error.is_resource_limit);
+  const CompiledKernel other = compile(kernel_of(9, "output[0] = 4;"));
+  device->load({&other, 1})->run();
+  EXPECT_EQ(device->read(Tensor::output)[0], 4);
+}
+
+TEST_F(CudaExecutorTest, MoreSharedMemoryThanTheDeviceHasIsRefusedWithBothFigures) {
+  const auto device = executor();
+  codegen::GpuKernel kernel = kernel_of(10, "output[0] = 1;");
+  kernel.shared_bytes = (227 << 10) + 16;
+  const CompiledKernel compiled = compile(kernel);
+  try {
+    device->load({&compiled, 1});
+    FAIL() << "no error";
+  } catch (const DeviceError& error) {
+    EXPECT_TRUE(error.is_resource_limit);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("232464"), HasSubstr("232448")));
+  }
+}
+
+}  // namespace
+}  // namespace fusetune::backend::cuda

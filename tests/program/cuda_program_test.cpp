@@ -1,0 +1,139 @@
+// The program on a GPU that is not there: NVRTC is the real one, the driver a stand-in that runs the
+// emulator's build of each kernel (tests/backend/cuda/fake_driver.cpp).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "backend/cuda/installed_nvrtc.h"
+#include "base/subprocess.h"
+#include "block/problem.h"
+#include "cli/program.h"
+
+namespace fusetune::cli_test {
+namespace {
+
+using backend::cuda::ScopedVariable;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Json = nlohmann::json;
+
+class CudaProgram : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string reason;
+    if (!backend::cuda::installed_nvrtc(reason)) GTEST_SKIP() << reason;
+    block::Problem problem;
+    problem.batch = 1;
+    problem.seq = 17;
+    problem.heads = 2;
+    problem.head_size = 16;
+    problem.ffn = 40;
+    problem.dtype = block::Dtype::f16;
+    problem.eps = block::find_preset("bert-base").eps;  // the program's default
+    base::write_file_atomic(folder_.path() / "problem", problem.key());
+    const auto made = base::run_process({FAKE_KERNELS, folder_.path().string()});
+    ASSERT_EQ(made.exit_code, 0) << made.output;
+  }
+
+  /// `words` with the backend and the problem behind them, in a directory that the test's runs share.
+  Outcome run(std::vector<std::string> words) const {
+    for (const char* word : {"--backend", "cuda", "--batch", "1", "--seq", "17", "--heads", "2",
+                             "--head-size", "16", "--ffn", "40", "--dtype", "f16"})
+      words.emplace_back(word);
+    return fusetune(words, directory_.path());
+  }
+  /// A short search of whole plans, with its result as JSON.
+  Outcome search(const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {"search", "--strategy", "mask", "--trials", "5",  "--samples",
+                                      "2",      "--min-time", "0.01", "--pairs",  "20", "--finalists",
+                                      "2",      "--json",     "-",    "--quiet"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  }
+
+  base::TemporaryDirectory folder_, directory_;
+  ScopedVariable driver_{"FUSETUNE_DRIVER", FAKE_DRIVER};
+  ScopedVariable device_{"FUSETUNE_FAKE_DRIVER", "small"};
+  ScopedVariable kernels_{"FUSETUNE_FAKE_KERNELS", folder_.path().string()};
+  ScopedVariable compiler_{"FUSETUNE_FAKE_COMPILER", FAKE_KERNELS};
+};
+
+TEST_F(CudaProgram, APlanIsVerifiedRunComparedAndProfiled) {
+  const Outcome verified = run({"verify", "48996"});
+  EXPECT_EQ(verified.exit_code, 0) << verified.err;
+  EXPECT_THAT(verified.err,
+              AllOf(HasSubstr("8 checked, 0 failed"), HasSubstr("cuda Fake H100, driver 13.2, nvrtc")));
+
+  const Outcome ran = run({"run", "48996"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("1 x 17 x 32"));
+
+  const Outcome compared = run({"bench", "48996", "0", "--pairs", "20", "--min-time", "0.01", "--csv", "-"});
+  EXPECT_EQ(compared.exit_code, 0) << compared.err;
+  EXPECT_THAT(compared.out, AllOf(HasSubstr("48996,"), HasSubstr(",ok,")));
+
+  const Outcome profiled = run({"profile", "48996", "--passes", "3", "--csv", "-", "--trace", "trace.json"});
+  EXPECT_EQ(profiled.exit_code, 0) << profiled.err;
+  EXPECT_EQ(std::count(profiled.out.begin(), profiled.out.end(), '\n'), 1 + 7) << profiled.out;
+  const Json trace = Json::parse(base::read_file(directory_.path() / "trace.json"));
+  EXPECT_GE(trace.at("traceEvents").size(), 3U * 7);
+}
+
+TEST_F(CudaProgram, FaultsCostTheirCandidatesOnlyAndNothingIsMeasuredTwice) {
+  // Every plan has one of [3-4], [3] and [2-3..6] and so on: some meet a fault, some do not.
+  const ScopedVariable faults("FUSETUNE_FAKE_FAULTS",
+                              "illegal:segment_3_4_ launch:segment_5_5_ resources:segment_6_6_ "
+                              "memory:segment_8_8_ hang:segment_13_13_");
+  const Outcome first = search({"--run-timeout", "4"});
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  const Json result = Json::parse(first.out);
+  std::map<std::string, int> outcomes = result.at("search").at("outcomes");
+  EXPECT_GT(outcomes["ok"], 0) << first.out;
+  EXPECT_GT(outcomes["crashed"] + outcomes["resource_limit"] + outcomes["timeout"], 0) << first.out;
+  EXPECT_EQ(outcomes["wrong_result"] + outcomes["launch_failed"], 0) << first.out;
+  const std::string best = result.at("best").at("plan");
+  for (const char* faulty : {"[3-4]", "[5]", "[6]", "[8]", "[13]"}) EXPECT_THAT(best, Not(HasSubstr(faulty)));
+
+  const Outcome again = search({"--run-timeout", "4"});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  const Json repeated = Json::parse(again.out);
+  EXPECT_EQ(repeated.at("search").at("reused"), 5) << again.out;  // and as many again
+
+  const Outcome environments = fusetune({"db", "export", "--db", "fusetune.db"}, directory_.path());
+  EXPECT_THAT(environments.out, AllOf(HasSubstr("Fake H100"), HasSubstr("GPU-00010203-0405-0607-0809-"),
+                                      HasSubstr("--gpu-architecture=sm_90a")));
+}
+
+TEST_F(CudaProgram, ALostDeviceEndsTheSearchWithWhatWasMeasured) {
+  {
+    const ScopedVariable faults("FUSETUNE_FAKE_FAULTS", "lost:segment_2_");
+    const Outcome lost = search();
+    EXPECT_EQ(lost.exit_code, 3) << lost.out << lost.err;
+    EXPECT_THAT(lost.err, AllOf(HasSubstr("NVIDIA's driver"), HasSubstr("46")));
+  }
+  const Outcome rows = fusetune({"db", "export", "--db", "fusetune.db"}, directory_.path());
+  EXPECT_THAT(rows.out, HasSubstr("\"outcome\":\"ok\"")) << rows.err;
+  std::filesystem::remove(folder_.path() / "lost");
+  const Outcome continued = search();
+  ASSERT_EQ(continued.exit_code, 0) << continued.err;
+  EXPECT_THAT(continued.err, Not(HasSubstr("NVIDIA's driver"))) << continued.err;
+}
+
+TEST_F(CudaProgram, WhatCannotBeSaysWhy) {
+  EXPECT_THAT(run({"verify", "0", "--threads", "2"}).err,
+              HasSubstr("--threads means nothing to --backend cuda"));
+  EXPECT_THAT(run({"verify", "0", "--device", "3"}).err,
+              AllOf(HasSubstr("no CUDA device 3"), HasSubstr("lists 1")));
+  EXPECT_THAT(fusetune({"verify", "0", "--device", "0"}).err,
+              HasSubstr("--device means nothing to --backend cpu"));
+  const ScopedVariable none("FUSETUNE_DRIVER", "/nonexistent/libcuda.so.1");
+  const Outcome without = run({"verify", "0"});
+  EXPECT_EQ(without.exit_code, 3);
+  EXPECT_THAT(without.err, HasSubstr("cannot open NVIDIA's driver library"));
+}
+
+}  // namespace
+}  // namespace fusetune::cli_test
