@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 14> kTaken = {"all",     "test",    "inst
 struct TemplateFile {
   std::string_view source, place;
 };
-constexpr std::array<TemplateFile, 11> kTemplates = {{
+constexpr std::array<TemplateFile, 12> kTemplates = {{
     {"README.md.in", "README.md"},
     {"CMakeLists.txt.in", "CMakeLists.txt"},
     {"bundle.h.in", "include/@name@.h"},
@@ -40,6 +40,7 @@ constexpr std::array<TemplateFile, 11> kTemplates = {{
     {"error.cpp.in", "src/error.cpp"},
     {"mask.cpp.in", "src/mask.cpp"},
     {"threads.cpp.in", "src/threads.cpp"},
+    {"weights.cpp.in", "src/weights.cpp"},
     {"verify.cpp.in", "verify/verify.cpp"},
     {"data.h.in", "verify/data.h"},
 }};

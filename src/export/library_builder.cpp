@@ -73,8 +73,8 @@ class Builder {
 
   void library() {
     const std::vector<std::string> kernels = kernel_files(input_);
-    std::vector<std::string> sources = {"src/block.cpp", "src/cpu_check.cpp", "src/error.cpp", "src/mask.cpp",
-                                        "src/threads.cpp"};
+    std::vector<std::string> sources = {"src/block.cpp", "src/cpu_check.cpp", "src/error.cpp",
+                                        "src/mask.cpp",  "src/threads.cpp",   "src/weights.cpp"};
     const std::size_t runtime = sources.size();
     sources.insert(sources.end(), kernels.begin(), kernels.end());
     for_each_parallel(sources.size(), options_.jobs, [&](std::size_t i) {

@@ -169,7 +169,7 @@ TEST_F(Bundle, IsCleanUnderTheAddressSanitizer) {
           "' -std=c++20 -O1 -w -fsanitize=address,undefined -fno-sanitize-recover=undefined -Ib/include "
           "-Ib/verify "
           "-Ib/src '" +
-          kSources + "refusals.cpp' b/src/[bcemt]*.cpp b/src/*.o -o sanitized -pthread && ./sanitized");
+          kSources + "refusals.cpp' b/src/[bcemtw]*.cpp b/src/*.o -o sanitized -pthread && ./sanitized");
   EXPECT_EQ(calls.exit_code, 0) << calls.out << calls.err;
 }
 
@@ -193,7 +193,7 @@ TEST_F(Bundle, ACpuWithoutTheFeaturesIsRefusedByName) {
       run("cp -r b lacking && sed -i 's/kRequired = 0x[0-9a-f]*/kRequired = 0x7ff/' "
           "lacking/src/cpu_check.cpp && '" TEST_CXX "' -std=c++20 -Ilacking/src '" +
           kSources +
-          "lacking_cpu.cpp' lacking/src/[bcemt]*.cpp -o cpu -pthread -Wl,--unresolved-symbols=ignore-all && "
+          "lacking_cpu.cpp' lacking/src/[bcemtw]*.cpp -o cpu -pthread -Wl,--unresolved-symbols=ignore-all && "
           "./cpu");
   EXPECT_EQ(lacking.exit_code, 0) << lacking.out << lacking.err;
 }

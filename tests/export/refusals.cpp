@@ -156,6 +156,44 @@ int main() {
   expect(enc_run(block, &in[0], &out, memory, bytes), ENC_OK, "", "run");
   expect_same(first, result, "the exported lengths again");
 
+  // Weights in the caller's memory, for a block that has none of its own.
+  const size_t packed_bytes = enc_packed_bytes();
+  char* const packed = static_cast<char*>(aligned_alloc(64, packed_bytes + 64 - packed_bytes % 64));
+  std::memset(packed, 0x7f, packed_bytes);
+  enc_block* bare = nullptr;
+  expect(enc_create(ENC_ABI_VERSION, kThreads, &bare), ENC_OK, "", "a block for packed weights");
+  const auto run_packed = [&](const void* weights_of_run, size_t size) {
+    return enc_run_packed(bare, weights_of_run, size, &in[0], &out, memory, bytes);
+  };
+  expect(run_packed(packed, packed_bytes), ENC_NOT_PACKED, "enc_pack_weights", "not packed");
+  expect(enc_pack_weights(&weights, nullptr, packed_bytes), ENC_NULL_POINTER, "packed is NULL", "no memory");
+  expect(enc_pack_weights(&weights, packed + 4, packed_bytes), ENC_UNALIGNED, "multiple of 64", "odd memory");
+  expect(enc_pack_weights(&weights, packed, packed_bytes - 1), ENC_WRONG_SIZE, "packed:", "short memory");
+  expect(enc_pack_weights(nullptr, packed, packed_bytes), ENC_NULL_POINTER, "weights is NULL", "no weights");
+  expect(enc_pack_weights(&weights, packed, packed_bytes), ENC_OK, "", "pack_weights");
+  bad = weights;
+  bad.gamma2.columns += 1;
+  expect(enc_pack_weights(&bad, packed, packed_bytes), ENC_WRONG_SIZE, "gamma2: 1 x", "long vector");
+  expect(run_packed(packed, packed_bytes), ENC_NOT_PACKED, "enc_pack_weights", "packing failed");
+  expect(enc_pack_weights(&weights, packed, packed_bytes), ENC_OK, "", "pack_weights again");
+  expect(run_packed(nullptr, packed_bytes), ENC_NULL_POINTER, "packed is NULL", "no packed weights");
+  expect(run_packed(packed, packed_bytes + 64), ENC_WRONG_SIZE, "packed:", "too many packed bytes");
+  expect(run_packed(packed + 4, packed_bytes), ENC_UNALIGNED, "multiple of 64", "odd packed weights");
+  expect(enc_run_packed(nullptr, packed, packed_bytes, &in[0], &out, memory, bytes), ENC_NULL_POINTER,
+         "block is NULL", "packed weights without a block");
+  bent = out;
+  bent.data = reinterpret_cast<float*>(packed);
+  expect(enc_run_packed(bare, packed, packed_bytes, &in[0], &bent, memory, bytes), ENC_OVERLAP,
+         "packed and output", "output over packed weights");
+  expect(enc_run_packed(bare, packed, packed_bytes, &in[0], &out, packed, bytes), ENC_OVERLAP,
+         "packed and workspace", "workspace over packed weights");
+  expect(enc_run(bare, &in[0], &out, memory, bytes), ENC_NO_WEIGHTS, "enc_set_weights", "none of its own");
+  result.assign(result.size(), 0.0f);
+  expect(run_packed(packed, packed_bytes), ENC_OK, "", "run_packed");
+  expect_same(first, result, "packed weights");
+  enc_destroy(bare);
+  free(packed);
+
   // Two blocks and two threads at once; one thread and three give the right rows too.
   expect(enc_create(ENC_ABI_VERSION, 3, &second), ENC_OK, "", "a second block");
   expect(enc_set_weights(second, &weights), ENC_OK, "", "its weights");
