@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/number.h"
 #include "block/data.h"
 #include "block/reference.h"
 #include "codegen/embedded.h"
@@ -30,7 +31,7 @@ constexpr std::array<std::string_view, 14> kTaken = {"all",     "test",    "inst
 struct TemplateFile {
   std::string_view source, place;
 };
-constexpr std::array<TemplateFile, 12> kTemplates = {{
+constexpr std::array<TemplateFile, 15> kTemplates = {{
     {"README.md.in", "README.md"},
     {"CMakeLists.txt.in", "CMakeLists.txt"},
     {"bundle.h.in", "include/@name@.h"},
@@ -43,6 +44,9 @@ constexpr std::array<TemplateFile, 12> kTemplates = {{
     {"weights.cpp.in", "src/weights.cpp"},
     {"verify.cpp.in", "verify/verify.cpp"},
     {"data.h.in", "verify/data.h"},
+    {"torch_CMakeLists.txt.in", "pytorch/CMakeLists.txt"},
+    {"torch_module.py.in", "pytorch/@name@_torch.py"},
+    {"torch_operator.cpp.in", "pytorch/@name@_torch.cpp"},
 }};
 
 std::string_view embedded(std::string_view path) {
@@ -131,6 +135,9 @@ Values values_of(const BundleInput& input) {
           {"seq", number(problem.seq)},
           {"tokens", number(problem.tokens())},
           {"hidden", number(problem.hidden())},
+          {"heads", number(problem.heads)},
+          {"eps", base::format_shortest(problem.eps)},
+          {"gelu", std::string(block::name(problem.gelu))},
           {"ffn", number(problem.ffn)},
           {"threads", number(input.threads)},
           {"default_lengths", mask.has_padding() ? "the lengths it was exported with" : "no padding"},
