@@ -67,7 +67,7 @@ constexpr std::array kCommands = {
             "  fusetune profile 48996 --preset bert-base --seq 128\n"
             "  fusetune profile 10922 --trace unfused.json --csv=kernels.csv",
             run_profile},
-    Command{"export", "writes a bundle that runs without fusetune",
+    Command{"export", "writes a bundle for C and PyTorch that runs without fusetune",
             "  fusetune export best --preset bert-base --out bundle\n"
             "  fusetune export 48996 --name encoder --seq 64 --mask causal --out bundle",
             run_export},

@@ -107,6 +107,20 @@ TEST_F(Bundle, BuildsWithNothingButCMakeAndACompiler) {
   EXPECT_THAT(build.out, HasSubstr("enc.h"));
 }
 
+// With PyTorch, tests/peers/test_torch_operator.py builds and runs it.
+TEST_F(Bundle, PyTorchIsNeededOnlyWhereItsOperatorIsAskedFor) {
+  if (std::string(TEST_PYTHON).empty()) GTEST_SKIP() << "no python3";
+  const Outcome module = run("'" TEST_PYTHON "' -m py_compile b/pytorch/enc_torch.py");
+  EXPECT_EQ(module.exit_code, 0) << module.err;
+  if (run("'" TEST_PYTHON "' -c 'import torch'").exit_code == 0) GTEST_SKIP() << "python3 has PyTorch";
+  const Outcome asked =
+      run("'" TEST_CMAKE "' -S b -B asked -G '" TEST_GENERATOR "' -DCMAKE_CXX_COMPILER='" TEST_CXX
+          "' -DFUSETUNE_TORCH=ON -DPython3_EXECUTABLE='" TEST_PYTHON "'");
+  EXPECT_NE(asked.exit_code, 0);
+  EXPECT_THAT(asked.err, HasSubstr("FUSETUNE_TORCH: " TEST_PYTHON " cannot import torch"));
+  EXPECT_THAT(asked.err, HasSubstr("-DPython3_EXECUTABLE"));
+}
+
 TEST_F(Bundle, VerifyProgramFindsAWrongOutput) {
   std::string expected = base::read_file(at("b/verify/expected.bin"));
   float value;

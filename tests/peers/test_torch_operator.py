@@ -1,0 +1,291 @@
+#!/usr/bin/env python3
+"""The PyTorch operator of an exported bundle against torch.nn.TransformerEncoderLayer.
+
+    test_torch_operator.py --fusetune PROGRAM --work DIR [options of unittest]
+
+Exports a bundle, builds its operator with CMake, and uses it as its users would. Run in build/venv
+(tools/bench_peers --setup-only). Exit code 77 when PyTorch is missing.
+"""
+
+import argparse
+import copy
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+
+try:
+    import torch
+    from torch.utils import cpp_extension  # noqa: F401, needs setuptools
+except ImportError as error:
+    print(f"skipped: {error}; run tools/bench_peers --setup-only, then this with build/venv/bin/python")
+    sys.exit(77)
+
+# No multiple of a tile, a vector or a mask tile. [0-1][2-6]*[7-14].
+MASK, BATCH, SEQ, HEADS, HEAD_SIZE, FFN = "40704", 2, 33, 3, 40, 96
+HIDDEN = HEADS * HEAD_SIZE
+LIMIT = 1e-5
+
+operator = None  # the bundle's Python module
+bundle = None  # its directory
+
+
+def run(*command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def make_bundle(fusetune, work):
+    """The bundle's directory, its operator built there as its README says."""
+    shutil.rmtree(work, ignore_errors=True)
+    made = work / "bundle"
+    run(fusetune, "export", MASK, "--batch", str(BATCH), "--seq", str(SEQ), "--heads", str(HEADS), "--head-size",
+        str(HEAD_SIZE), "--ffn", str(FFN), "--mask", "causal", "--threads", "2", "--name", "enc", "--no-archive",
+        "--out", made)  # fmt: skip
+    run("cmake", "-S", made, "-B", made / "build", "-DFUSETUNE_TORCH=ON", f"-DPython3_EXECUTABLE={sys.executable}",
+        "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Wshadow -Werror")  # fmt: skip
+    run("cmake", "--build", made / "build", "--parallel", "2")
+    return made
+
+
+def make_layer(**changes):
+    """A layer with weights that are not what every new layer has."""
+    arguments = {"d_model": HIDDEN, "nhead": HEADS, "dim_feedforward": FFN, "activation": "gelu",
+                 "layer_norm_eps": operator.EPS, "batch_first": True} | changes  # fmt: skip
+    layer = torch.nn.TransformerEncoderLayer(**arguments).eval()
+    with torch.no_grad():
+        for weight in layer.parameters():
+            weight.add_(0.1 * torch.randn_like(weight))
+    return layer
+
+
+def reference(layer, hidden, lengths=None):
+    """What the layer gives under the bundle's mask, in float64; zero where there is padding."""
+    exact = copy.deepcopy(layer).double()
+    hidden_by_mask = torch.triu(torch.ones(SEQ, SEQ, dtype=torch.bool), 1)
+    if lengths is None:
+        return exact(hidden.double(), src_mask=hidden_by_mask)
+    padding = torch.arange(SEQ) >= lengths[:, None]
+    output = exact(hidden.double(), src_mask=hidden_by_mask, src_key_padding_mask=padding)
+    return output.masked_fill(padding[..., None], 0)
+
+
+class TorchOperator(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(7)
+        torch.set_num_threads(2)
+        torch.set_grad_enabled(False)
+        self.layer = make_layer()
+        self.block = operator.EncoderBlock.from_layer(self.layer)
+        self.hidden = torch.randn(BATCH, SEQ, HIDDEN)
+
+    def tearDown(self):
+        torch.set_grad_enabled(True)
+
+    def agree(self, got, want):
+        self.assertEqual(got.dtype, torch.float32)
+        self.assertEqual(got.shape, want.shape)
+        self.assertLess(float((got.double() - want).norm() / want.norm()), LIMIT)
+
+    def refuses(self, words, call, *arguments, error=RuntimeError):
+        with self.assertRaisesRegex(error, re.escape(words)):
+            call(*arguments)
+
+    def weights(self):
+        return [self.layer.state_dict()[name] for name in operator.WEIGHTS]
+
+    # ---- Results
+
+    def test_is_the_layer_at_several_batch_sizes(self):
+        for batch in (BATCH, 3 * BATCH):
+            hidden = torch.randn(batch, SEQ, HIDDEN)
+            with self.subTest(batch=batch):
+                self.agree(self.block(hidden), reference(self.layer, hidden))
+        self.assertEqual(self.block(self.hidden[:0]).shape, (0, SEQ, HIDDEN))
+
+    def test_lengths_are_a_padding_mask(self):
+        hidden = torch.randn(2 * BATCH, SEQ, HIDDEN)
+        lengths = torch.tensor([SEQ, 1, 20, 7])
+        self.agree(self.block(hidden, lengths), reference(self.layer, hidden, lengths))
+        self.agree(self.block(hidden), reference(self.layer, hidden))  # and are forgotten
+
+    def test_layers_share_threads_and_not_weights(self):
+        layers = [self.layer, make_layer()]
+        blocks = torch.nn.Sequential(*[operator.EncoderBlock.from_layer(layer) for layer in layers])
+        want = reference(layers[1], reference(layers[0], self.hidden).float())
+        self.agree(blocks(self.hidden), want)
+
+    def test_any_number_of_threads(self):
+        for threads in (1, 3, 2):
+            torch.set_num_threads(threads)
+            with self.subTest(threads=threads):
+                self.agree(self.block(self.hidden), reference(self.layer, self.hidden))
+
+    def test_calls_at_once_take_turns(self):
+        inputs = [torch.randn(BATCH, SEQ, HIDDEN) for _ in range(4)]
+        lengths = [None, torch.tensor([5, 9]), None, torch.tensor([33, 2])]
+        want = [self.block(*call) for call in zip(inputs, lengths)]
+        wrong = []
+
+        def work(i):
+            for _ in range(50):
+                if not torch.equal(self.block(inputs[i], lengths[i]), want[i]):
+                    wrong.append(i)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_a_forked_process_has_threads_of_its_own(self):
+        want = self.block(self.hidden)
+        child = os.fork()
+        if child == 0:  # a hang is ended by the alarm
+            signal.alarm(20)
+            os._exit(0 if torch.equal(self.block(self.hidden), want) else 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_state_dict_carries_the_weights(self):
+        other = operator.EncoderBlock.from_layer(make_layer())
+        other.load_state_dict(self.block.state_dict())
+        self.assertTrue(torch.equal(other(self.hidden), self.block(self.hidden)))
+        model = {"encoder.0." + name: weight for name, weight in self.layer.state_dict().items()}
+        prefixed = operator.EncoderBlock(model, prefix="encoder.0.")
+        self.assertTrue(torch.equal(prefixed(self.hidden), self.block(self.hidden)))
+
+    # ---- PyTorch's machinery
+
+    def test_opcheck(self):
+        for lengths in (None, torch.tensor([SEQ, 20])):
+            torch.library.opcheck(operator.encoder_block, (self.hidden, self.block.packed, lengths))
+        torch.library.opcheck(operator.pack_weights, (self.weights(),))
+
+    def test_compile(self):
+        for dynamic in (False, True):
+            torch._dynamo.reset()
+            compiled = torch.compile(lambda x: self.block(x + 1) * 2, fullgraph=True, dynamic=dynamic)
+            for batch in (BATCH, 2 * BATCH):
+                hidden = torch.randn(batch, SEQ, HIDDEN)
+                with self.subTest(dynamic=dynamic, batch=batch):
+                    self.agree(compiled(hidden), reference(self.layer, hidden + 1) * 2)
+
+    def test_compile_refuses_what_a_call_refuses(self):
+        torch._dynamo.reset()
+        compiled = torch.compile(self.block, fullgraph=True, backend="eager")
+        self.refuses("expected [batch, 33, 120]", compiled, self.hidden[:, :-1], error=Exception)
+
+    def test_export(self):
+        pairs = torch.export.Dim("pairs", min=1)
+        program = torch.export.export(self.block, (torch.cat([self.hidden] * 2),),
+                                      dynamic_shapes={"hidden": {0: BATCH * pairs}})  # fmt: skip
+        self.assertIn("fusetune_enc.encoder_block", str(program.graph))
+        hidden = torch.randn(3 * BATCH, SEQ, HIDDEN)
+        self.agree(program.module()(hidden), reference(self.layer, hidden))
+
+    # ---- Refusals
+
+    def test_refuses_wrong_hidden(self):
+        hidden = self.hidden
+        self.refuses("batch size 1, expected a multiple of 2: pad the batch", self.block, hidden[:1])
+        self.refuses("hidden has shape [2, 32, 120], expected [batch, 33, 120]", self.block, hidden[:, :-1])
+        self.refuses("hidden has shape [33, 120]", self.block, hidden[0])
+        self.refuses("hidden has dtype Double, expected Float: call float()", self.block, hidden.double())
+        gaps = torch.randn(BATCH, SEQ, 2 * HIDDEN)[..., ::2]
+        self.refuses("expected no gaps and the last dimension first: call contiguous()", self.block, gaps)
+
+    def test_refuses_wrong_devices(self):
+        hidden, packed = self.hidden, self.block.packed
+        self.refuses("packed is on cpu, hidden on meta: call cpu()", self.block, hidden.to("meta"))
+        self.refuses("packed is on meta, hidden on cpu", operator.encoder_block, hidden, packed.to("meta"))
+        self.refuses("hidden is Sparse on cpu, expected Strided on cpu: call to_dense()", self.block,
+                     hidden.to_sparse())  # fmt: skip
+        if torch.cuda.is_available():
+            self.refuses("hidden is Strided on cuda:0, expected Strided on cpu", self.block, hidden.cuda())
+            weights = [weight.cuda() for weight in self.weights()]
+            self.refuses("tensor 0 is Strided on cuda:0", operator.pack_weights, weights)
+
+    def test_refuses_wrong_packed_weights(self):
+        call, packed = operator.encoder_block, self.block.packed
+        self.refuses("make it with pack_weights of this bundle", call, self.hidden, packed[:-1])
+        self.refuses("make it with pack_weights of this bundle", call, self.hidden, packed.float())
+        self.refuses("pack the weights again", call, self.hidden, torch.zeros_like(packed))
+        unaligned = torch.cat([packed[:4], packed])[4:]
+        self.refuses("packed: the address is no multiple of 64", call, self.hidden, unaligned)
+
+    def test_refuses_wrong_lengths(self):
+        self.refuses("lengths has shape [3], expected [2]", self.block, self.hidden, torch.tensor([1, 2, 3]))
+        self.refuses("lengths has dtype Int, expected Long", self.block, self.hidden, torch.tensor([1, 2]).int())
+        self.refuses("lengths[1] is 34, expected 0 to 33", self.block, self.hidden, torch.tensor([1, 34]))
+        self.agree(self.block(self.hidden), reference(self.layer, self.hidden))
+
+    def test_refuses_wrong_weights(self):
+        pack, weights = operator.pack_weights, self.weights()
+        self.refuses("got 11 tensors, expected 12", pack, weights[:-1])
+        self.refuses("got 0 tensors, expected 12", pack, [])
+        self.refuses("self_attn.in_proj_weight has shape [120, 360], expected [360, 120]", pack,
+                     [weights[0].t(), *weights[1:]])  # fmt: skip
+        self.refuses("norm2.bias has dtype Double, expected Float", pack, [*weights[:-1], weights[-1].double()])
+        self.refuses("norm2.bias is on meta", pack, [*weights[:-1], weights[-1].to("meta")])
+        self.refuses("tensor 0 is Sparse on cpu", pack, [weight.to_sparse() for weight in weights])
+
+    def test_refuses_layers_that_are_another_function(self):
+        from_layer = operator.EncoderBlock.from_layer
+        for changes, words in (({"nhead": 4}, "nhead is 4, expected 3"),
+                               ({"norm_first": True}, "norm_first is True"),
+                               ({"activation": "relu"}, "activation is a GELU is False"),
+                               ({"activation": torch.nn.GELU("tanh")}, "approximate of the GELU is tanh"),
+                               ({"layer_norm_eps": 0.5}, "layer_norm_eps is 0.5")):  # fmt: skip
+            self.refuses(words, from_layer, make_layer(**changes), error=ValueError)
+        self.refuses("[288, 96], expected [360, 120]", from_layer, make_layer(d_model=96))
+        self.refuses("no self_attn.in_proj_bias", from_layer, make_layer(bias=False), error=KeyError)
+
+    def test_refuses_training(self):
+        with torch.enable_grad():
+            output = self.block(self.hidden.requires_grad_())
+            self.refuses("derivative for fusetune_enc::encoder_block is not implemented", output.sum().backward)
+
+    # ---- Other ways to build it
+
+    def test_without_cmake_it_is_compiled_on_import(self):
+        copied = bundle.parent / "copied"
+        shutil.copytree(bundle, copied, ignore=shutil.ignore_patterns("build"))
+        torch.save((self.block.state_dict(), self.hidden, self.block(self.hidden)), copied / "expected.pt")
+        script = ("import sys, torch; sys.path.insert(0, sys.argv[1] + '/pytorch'); import enc_torch\n"
+                  "state, hidden, want = torch.load(sys.argv[1] + '/expected.pt'); torch.set_num_threads(2)\n"
+                  "got = enc_torch.encoder_block(hidden, state['packed'])\n"
+                  "print('same bits:', torch.equal(got, want))")  # fmt: skip
+        self.assertIn("same bits: True", run(sys.executable, "-c", script, copied))
+
+    def test_installed(self):
+        installed = bundle.parent / "installed"
+        run("cmake", "--install", bundle / "build", "--prefix", installed)
+        module = next(installed.glob("lib*/**/enc_torch.py"))
+        script = "import sys; sys.path.insert(0, sys.argv[1]); import enc_torch; print(enc_torch.encoder_block)"
+        self.assertIn("fusetune_enc.encoder_block", run(sys.executable, "-c", script, module.parent))
+
+
+def main():
+    global operator, bundle
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fusetune", required=True, metavar="PROGRAM")
+    parser.add_argument("--work", required=True, metavar="DIR", type=pathlib.Path, help="replaced by what is made")
+    arguments, rest = parser.parse_known_args()
+    bundle = make_bundle(arguments.fusetune, arguments.work.resolve())
+    sys.path.insert(0, str(bundle / "pytorch"))
+    import enc_torch
+
+    operator = enc_torch
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+
+
+if __name__ == "__main__":
+    main()
