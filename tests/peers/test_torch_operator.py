@@ -265,6 +265,20 @@ class TorchOperator(unittest.TestCase):
                   "print('same bits:', torch.equal(got, want))")  # fmt: skip
         self.assertIn("same bits: True", run(sys.executable, "-c", script, copied))
 
+    def test_says_where_it_cannot_compile(self):
+        copied = bundle.parent / "unwritable"
+        shutil.copytree(bundle, copied, ignore=shutil.ignore_patterns("build"))
+        (copied / "pytorch" / "build").write_text("in the way")
+        script = "import sys; sys.path.insert(0, sys.argv[1] + '/pytorch'); import enc_torch"
+        with self.assertRaisesRegex(RuntimeError, "ImportError: enc_torch: cannot compile .*-DFUSETUNE_TORCH=ON"):
+            run(sys.executable, "-c", script, copied)
+
+    def test_readme_example(self):
+        example = re.search("```python\n(.*?)```", (bundle / "README.md").read_text(), re.DOTALL).group(1)
+        names = {"layer": self.layer, "hidden": self.hidden}
+        exec(example, names)
+        self.agree(names["output"], reference(self.layer, self.hidden))
+
     def test_installed(self):
         installed = bundle.parent / "installed"
         run("cmake", "--install", bundle / "build", "--prefix", installed)
