@@ -158,7 +158,7 @@ int main() {
 
   // Weights in the caller's memory, for a block that has none of its own.
   const size_t packed_bytes = enc_packed_bytes();
-  char* const packed = static_cast<char*>(aligned_alloc(64, packed_bytes + 64 - packed_bytes % 64));
+  char* const packed = static_cast<char*>(aligned_alloc(64, packed_bytes + 128 - packed_bytes % 64));
   std::memset(packed, 0x7f, packed_bytes);
   enc_block* bare = nullptr;
   expect(enc_create(ENC_ABI_VERSION, kThreads, &bare), ENC_OK, "", "a block for packed weights");
@@ -167,7 +167,7 @@ int main() {
   };
   expect(run_packed(packed, packed_bytes), ENC_NOT_PACKED, "enc_pack_weights", "not packed");
   expect(enc_pack_weights(&weights, nullptr, packed_bytes), ENC_NULL_POINTER, "packed is NULL", "no memory");
-  expect(enc_pack_weights(&weights, packed + 4, packed_bytes), ENC_UNALIGNED, "multiple of 64", "odd memory");
+  expect(enc_pack_weights(&weights, packed + 2, packed_bytes), ENC_UNALIGNED, "multiple of 4", "odd memory");
   expect(enc_pack_weights(&weights, packed, packed_bytes - 1), ENC_WRONG_SIZE, "packed:", "short memory");
   expect(enc_pack_weights(nullptr, packed, packed_bytes), ENC_NULL_POINTER, "weights is NULL", "no weights");
   expect(enc_pack_weights(&weights, packed, packed_bytes), ENC_OK, "", "pack_weights");
@@ -178,7 +178,7 @@ int main() {
   expect(enc_pack_weights(&weights, packed, packed_bytes), ENC_OK, "", "pack_weights again");
   expect(run_packed(nullptr, packed_bytes), ENC_NULL_POINTER, "packed is NULL", "no packed weights");
   expect(run_packed(packed, packed_bytes + 64), ENC_WRONG_SIZE, "packed:", "too many packed bytes");
-  expect(run_packed(packed + 4, packed_bytes), ENC_UNALIGNED, "multiple of 64", "odd packed weights");
+  expect(run_packed(packed + 2, packed_bytes), ENC_UNALIGNED, "multiple of 4", "odd packed weights");
   expect(enc_run_packed(nullptr, packed, packed_bytes, &in[0], &out, memory, bytes), ENC_NULL_POINTER,
          "block is NULL", "packed weights without a block");
   bent = out;
@@ -191,6 +191,10 @@ int main() {
   result.assign(result.size(), 0.0f);
   expect(run_packed(packed, packed_bytes), ENC_OK, "", "run_packed");
   expect_same(first, result, "packed weights");
+  std::memmove(packed + 4, packed, packed_bytes);
+  result.assign(result.size(), 0.0f);
+  expect(run_packed(packed + 4, packed_bytes), ENC_OK, "", "packed weights at a multiple of 4");
+  expect_same(first, result, "packed weights at a multiple of 4");
   enc_destroy(bare);
   free(packed);
 
