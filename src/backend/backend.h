@@ -1,7 +1,6 @@
 // What every backend can say about itself, and the table of backends: behind `devices` and `doctor`.
 //
-// Compiling, loading and timing are not here: so far one backend does them (cpu/kernel_compiler.h,
-// cpu/device_block.h, cpu/runner.h), and an interface is drawn where a second one needs it.
+// Compiling is DeviceCompiler's business (compiled_kernel.h), running and timing an Executor's (executor.h).
 #pragma once
 
 #include <memory>

@@ -62,14 +62,25 @@ SessionDevice open_cpu(const block::Problem& problem, const SessionOptions& opti
   return device;
 }
 
+constexpr const char* kWithoutGpu =
+    "; --backend cuda runs kernels on an NVIDIA GPU: without one, generate --target cuda --compile builds "
+    "them "
+    "and verify --backend simt checks them";
+
+backend::cuda::Driver open_driver() {
+  try {
+    return backend::cuda::Driver();
+  } catch (const base::EnvironmentError& error) {
+    throw base::EnvironmentError(error.what() + std::string(kWithoutGpu));
+  }
+}
+
 SessionDevice open_cuda(const SessionOptions& options) {
-  const backend::cuda::Driver driver;
+  const backend::cuda::Driver driver = open_driver();
   const std::vector<backend::cuda::DriverDevice> devices = driver.devices();
   if (options.ordinal < 0 || options.ordinal >= std::ssize(devices))
-    throw base::EnvironmentError(
-        "there is no CUDA device " + std::to_string(options.ordinal) + ": the driver lists " +
-        std::to_string(devices.size()) +
-        " (fusetune devices); without a GPU, verify --backend simt checks CUDA kernels");
+    throw base::EnvironmentError("there is no CUDA device " + std::to_string(options.ordinal) +
+                                 ": the driver lists " + std::to_string(devices.size()) + kWithoutGpu);
   const backend::cuda::DriverDevice& gpu = devices[static_cast<std::size_t>(options.ordinal)];
   const backend::cuda::Nvrtc nvrtc;
   const backend::cuda::Architecture architecture =

@@ -78,14 +78,9 @@ TEST(Program, LaterCommandsAreRefusedByName) {
 }
 
 TEST(Program, BackendsThatCannotTimeAreRefusedWithTheReason) {
-  for (const char* command : {"bench", "run"}) {
+  for (const char* command : {"bench", "run"})
     EXPECT_THAT(fusetune({command, "7", "--backend", "simt"}).err, HasSubstr("verify only")) << command;
-    EXPECT_EQ(fusetune({command, "7", "--backend", "cuda"}).exit_code, 2) << command;
-  }
   EXPECT_THAT(fusetune({"search", "--backend", "simt"}).err, HasSubstr("its times say nothing"));
-  EXPECT_THAT(fusetune({"search", "--backend", "cuda"}).err,
-              HasSubstr("does not run kernels in this version"));
-  EXPECT_EQ(fusetune({"verify", "7", "--backend", "cuda"}).exit_code, 2);
   EXPECT_EQ(fusetune({"verify", "7", "--backend", "abacus"}).exit_code, 2);
   EXPECT_THAT(fusetune({"generate", "7", "--target", "abacus"}).err, HasSubstr("hip"));
 }
