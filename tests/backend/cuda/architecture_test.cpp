@@ -76,5 +76,28 @@ TEST(Architecture, AnUnknownOneGetsTheSmallestLimits) {
   }
 }
 
+TEST(Architecture, ADeviceGetsItsOwnOrTheNewestOlderOneOfItsGeneration) {
+  const std::vector<int> numbers = {75, 80, 86, 90, 120};
+  EXPECT_EQ(architecture_of_device(80, numbers), (Architecture{80}));
+  EXPECT_EQ(architecture_of_device(90, numbers), (Architecture{90, true}));
+  EXPECT_EQ(architecture_of_device(89, numbers), (Architecture{86}));  // runs 8.6's images
+  EXPECT_EQ(architecture_of_device(121, numbers), (Architecture{120}));
+}
+
+TEST(Architecture, ADeviceThatNothingCanBeCompiledForIsRefusedWithTheReason) {
+  const std::vector<int> numbers = {80, 90};
+  const auto reason = [&](int capability) {
+    try {
+      architecture_of_device(capability, numbers);
+    } catch (const base::EnvironmentError& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_THAT(reason(75), AllOf(HasSubstr("7.5"), HasSubstr("too old")));
+  EXPECT_THAT(reason(100), AllOf(HasSubstr("10.0"), HasSubstr("newer CUDA toolkit")));
+  EXPECT_THAT(reason(91), HasSubstr("newer CUDA toolkit"));  // sm_90a's images run on 9.0 alone
+}
+
 }  // namespace
 }  // namespace fusetune::backend::cuda
