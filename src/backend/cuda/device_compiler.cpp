@@ -67,7 +67,7 @@ class CudaDeviceCompiler final : public DeviceCompiler {
 
   /// For the workers: the cache's entries hold more than the image.
   std::filesystem::path write_image(const codegen::GpuKernel& kernel, const std::string& cubin) {
-    const std::filesystem::path path = images_.path() / (kernel.symbol + ".cubin");
+    std::filesystem::path path = images_.path() / (kernel.symbol + ".cubin");
     if (!std::filesystem::exists(path)) base::write_file_atomic(path, cubin);
     return path;
   }
