@@ -25,6 +25,18 @@ struct DeviceError : base::EnvironmentError {
   bool is_resource_limit = false;
 };
 
+/// A call by which this process had a device do something; none where kernels are this process's own work.
+struct HostCall {
+  std::string name;           // "launch [7-9]"
+  double begin = 0, end = 0;  // seconds, on the clock of the kernels' times
+};
+
+/// One pass, kernel by kernel.
+struct StampedRun {
+  std::vector<double> times;  // when the first kernel began and when each ended, seconds on one clock
+  std::vector<HostCall> calls;
+};
+
 /// The kernels of a segment or a plan, loaded and in order.
 class LaunchSequence {
  public:
@@ -38,9 +50,8 @@ class LaunchSequence {
   /// `passes` passes back to back with weight copies `first`, `first` + 1, ... in turn; seconds of all of
   /// them. After ready().
   virtual double run_timed(int first, int passes) = 0;
-  /// One pass with weight copy `copy`: when its first kernel began and when each ended, seconds on a clock of
-  /// the device. After ready().
-  virtual std::vector<double> run_stamped(int copy) = 0;
+  /// One pass with weight copy `copy`. After ready().
+  virtual StampedRun run_stamped(int copy) = 0;
 };
 
 class Executor {

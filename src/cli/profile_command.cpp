@@ -95,8 +95,9 @@ std::string summary(const store::ProfileRecord& record) {
       base::format_fixed(time.min_us, 1), record.dropped);
 }
 
-std::string trace_of(const store::ProfileRecord& record, const std::string& heading) {
-  report::TraceTrack passes{"passes", {}}, launches{"kernels", {}};
+std::string trace_of(const store::ProfileRecord& record, const std::vector<measure::ProfiledCall>& calls,
+                     const std::string& heading) {
+  report::TraceTrack passes{"passes", {}}, launches{"kernels", {}}, host{"host calls", {}};
   for (std::size_t p = 0; p < record.passes_us.size(); ++p) {
     const std::vector<double>& times = record.passes_us[p];
     passes.events.push_back({fmt::format("pass {}", p + 1), times.front(), times.back() - times.front(), {}});
@@ -112,7 +113,11 @@ std::string trace_of(const store::ProfileRecord& record, const std::string& head
                                   {"bytes_written", kernel.bytes_written}}});
     }
   }
-  return report::chrome_trace(fmt::format("plan {}: {}", record.plan, heading), {passes, launches});
+  for (const measure::ProfiledCall& call : calls)
+    host.events.push_back({call.name, call.begin_us, call.duration_us, {}});
+  std::vector<report::TraceTrack> tracks = {passes, launches};
+  if (!host.events.empty()) tracks.push_back(host);
+  return report::chrome_trace(fmt::format("plan {}: {}", record.plan, heading), tracks);
 }
 
 struct ProfileArguments {
@@ -128,8 +133,9 @@ struct ProfileArguments {
   void check() const {
     if (!sqlite.empty()) store::require_new_profile_file(sqlite);
   }
-  void write(const store::ProfileRecord& record, const std::string& heading) const {
-    if (!trace.empty()) base::write_file_atomic(trace, trace_of(record, heading));
+  void write(const store::ProfileRecord& record, const std::vector<measure::ProfiledCall>& calls,
+             const std::string& heading) const {
+    if (!trace.empty()) base::write_file_atomic(trace, trace_of(record, calls, heading));
     if (!sqlite.empty()) store::write_profile_file(sqlite, record);
   }
 };
@@ -150,9 +156,8 @@ int run_profile(Options& options) {
   session_arguments.declare(options);
   problem_options.declare(options);
   options.footnote(
-      "A kernel's time includes the barrier of all threads behind it. GFLOP/s and GB/s count what its "
-      "operators "
-      "need at least.");
+      "A kernel's time includes the barrier of all threads behind it; on a GPU, the gap before its launch. "
+      "GFLOP/s and GB/s count what its operators need at least.");
   options.parse();
   output.check();
   arguments.check();
@@ -178,9 +183,10 @@ int run_profile(Options& options) {
     return kBadAnswer;
   }
 
+  const std::vector<measure::ProfiledCall> calls = std::move(profile.calls);
   const store::ProfileRecord record =
       record_of(masks.front(), session, session_options, kernels, std::move(profile));
-  arguments.write(record, heading);
+  arguments.write(record, calls, heading);
   const report::Table table = rows(record);
   if (!output.write(table)) print(table.to_text() + summary(record));
   return kDone;

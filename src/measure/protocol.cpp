@@ -288,9 +288,13 @@ PairSeries series_from(const Json& json) {
 Json to_json(const PlanProfile& profile) {
   Json passes = Json::array();
   for (const std::vector<double>& pass : profile.passes_us) passes.push_back(numbers(pass));
+  Json calls = Json::array();
+  for (const ProfiledCall& call : profile.calls)
+    calls.push_back({call.name, number(call.begin_us), number(call.duration_us)});
   return {{"outcome", name(profile.outcome)},
           {"message", profile.message},
           {"passes_us", std::move(passes)},
+          {"calls", std::move(calls)},
           {"dropped", profile.dropped}};
 }
 
@@ -298,8 +302,11 @@ PlanProfile profile_from(const Json& json) {
   PlanProfile profile{.outcome = parse_outcome(json.at("outcome").get<std::string>()),
                       .message = json.at("message").get<std::string>(),
                       .passes_us = {},
+                      .calls = {},
                       .dropped = json.at("dropped").get<int>()};
   for (const Json& pass : json.at("passes_us")) profile.passes_us.push_back(numbers(pass));
+  for (const Json& call : json.at("calls"))
+    profile.calls.push_back({call.at(0).get<std::string>(), number(call.at(1)), number(call.at(2))});
   return profile;
 }
 

@@ -108,6 +108,13 @@ struct CheckResult {
   std::vector<TensorCheck> tensors;
 };
 
+/// A call of the measuring process by which a device was told what to do.
+struct ProfiledCall {
+  std::string name;
+  double begin_us = 0;  // since the first pass began
+  double duration_us = 0;
+};
+
 /// When the kernels of a plan ran.
 struct PlanProfile {
   Outcome outcome = Outcome::skipped;  // ok, noisy (too many passes dropped), or how the plan failed
@@ -115,7 +122,8 @@ struct PlanProfile {
   /// Of each pass, when its first kernel began and when each ended: one more than kernels. Microseconds since
   /// the first pass began. A kernel's time includes the barrier behind it.
   std::vector<std::vector<double>> passes_us;
-  int dropped = 0;  // passes from which other processes took CPU time
+  std::vector<ProfiledCall> calls;  // of all passes; none on a CPU
+  int dropped = 0;                  // passes from which other processes took CPU time
 };
 
 /// Where a session's time went, seconds by the clock.

@@ -86,7 +86,7 @@ StampedPass Timer::stamped_pass(TimedSequence& sequence) {
   flush_caches();
   StampedPass pass;
   const ProcessTimes before = ProcessTimes::now();
-  pass.times = sequence.kernels->run_stamped(sequence.next_copy);
+  pass.run = sequence.kernels->run_stamped(sequence.next_copy);
   pass.interrupted = was_interrupted(before, ProcessTimes::now(), executor_.threads());
   sequence.next_copy = (sequence.next_copy + 1) % sequence.copies;
   return pass;

@@ -71,9 +71,9 @@ std::int64_t rotation_bytes(CacheMode mode, const block::Problem& problem, std::
 /// Bytes that replace everything in a device's caches when streamed; `cache_bytes`: of the last level.
 std::int64_t cache_flush_bytes(std::int64_t cache_bytes);
 
-/// When the first launch of a pass began, and when each ended, in seconds of a clock of the device.
+/// A pass, kernel by kernel.
 struct StampedPass {
-  std::vector<double> times;
+  backend::StampedRun run;
   bool interrupted = false;  // as of a Sample
 };
 

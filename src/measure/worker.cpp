@@ -238,9 +238,11 @@ class Worker {
         ++profile.dropped;
         continue;
       }
-      if (!begin) begin = pass.times.front();
+      if (!begin) begin = pass.run.times.front();
       std::vector<double>& times_us = profile.passes_us.emplace_back();
-      for (const double time : pass.times) times_us.push_back(1e6 * (time - *begin));
+      for (const double time : pass.run.times) times_us.push_back(1e6 * (time - *begin));
+      for (const backend::HostCall& call : pass.run.calls)
+        profile.calls.push_back({call.name, 1e6 * (call.begin - *begin), 1e6 * (call.end - call.begin)});
     }
     const bool enough = static_cast<int>(profile.passes_us.size()) == request.passes;
     profile.outcome = enough ? Outcome::ok : Outcome::noisy;

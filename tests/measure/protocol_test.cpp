@@ -174,8 +174,11 @@ TEST(Protocol, RepliesReadBackWithNumbersThatJsonLacks) {
                    .plan_us = {3, 4},
                    .dropped = 5,
                    .stopped_early = true}};
-  reply.profile = {
-      .outcome = Outcome::noisy, .message = "busy", .passes_us = {{0, 1.5}, {2, 4}}, .dropped = 7};
+  reply.profile = {.outcome = Outcome::noisy,
+                   .message = "busy",
+                   .passes_us = {{0, 1.5}, {2, 4}},
+                   .calls = {{"launch [7-9]", 0.5, 0.25}},
+                   .dropped = 7};
   const Reply back = decode_reply(encode(reply));
   EXPECT_EQ(back.error, "no memory");
   EXPECT_TRUE(back.internal_error);
@@ -202,6 +205,10 @@ TEST(Protocol, RepliesReadBackWithNumbersThatJsonLacks) {
   EXPECT_EQ(back.profile.message, "busy");
   EXPECT_EQ(back.profile.passes_us, reply.profile.passes_us);
   EXPECT_EQ(back.profile.dropped, 7);
+  ASSERT_EQ(back.profile.calls.size(), 1U);
+  EXPECT_EQ(back.profile.calls[0].name, "launch [7-9]");
+  EXPECT_EQ(back.profile.calls[0].begin_us, 0.5);
+  EXPECT_EQ(back.profile.calls[0].duration_us, 0.25);
 }
 
 TEST(Protocol, BrokenTextIsOurBug) {

@@ -24,10 +24,10 @@ class ScriptedSequence : public backend::LaunchSequence {
     for (int pass = 0; pass < passes; ++pass) pass_((first + pass) % copies_);
     return now() - begin;
   }
-  std::vector<double> run_stamped(int copy) override {
+  backend::StampedRun run_stamped(int copy) override {
     const double begin = now();
     pass_(copy);
-    return {begin, now()};
+    return {{begin, now()}, {}};
   }
 
  private:

@@ -79,8 +79,8 @@ TEST_F(TimingTest, AStampedPassGoesOnWithTheCopies) {
   const StampedPass pass = timer.stamped_pass(sequence);
   timer.stamped_pass(sequence);
   EXPECT_EQ(passes, (std::vector<int>{(last + 1) % 3, (last + 2) % 3}));
-  ASSERT_EQ(pass.times.size(), 2U);
-  EXPECT_GE(pass.times[1] - pass.times[0], 20e-6);
+  ASSERT_EQ(pass.run.times.size(), 2U);
+  EXPECT_GE(pass.run.times[1] - pass.run.times[0], 20e-6);
 }
 
 TEST_F(TimingTest, ASeriesIsCompleteOrNoisy) {

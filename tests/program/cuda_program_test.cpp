@@ -79,7 +79,10 @@ TEST_F(CudaProgram, APlanIsVerifiedRunComparedAndProfiled) {
   EXPECT_EQ(profiled.exit_code, 0) << profiled.err;
   EXPECT_EQ(std::count(profiled.out.begin(), profiled.out.end(), '\n'), 1 + 7) << profiled.out;
   const Json trace = Json::parse(base::read_file(directory_.path() / "trace.json"));
-  EXPECT_GE(trace.at("traceEvents").size(), 3U * 7);
+  std::map<int, int> events;  // by track: passes, kernels, host calls
+  for (const Json& event : trace.at("traceEvents"))
+    if (event.at("ph") == "X") ++events[event.at("tid").get<int>()];
+  EXPECT_EQ(events, (std::map<int, int>{{1, 3}, {2, 3 * 7}, {3, 3 * (7 + 1)}}));
 }
 
 TEST_F(CudaProgram, FaultsCostTheirCandidatesOnlyAndNothingIsMeasuredTwice) {

@@ -65,14 +65,14 @@ class CpuSequence final : public LaunchSequence {
     return runner_.run_timed(queue_);
   }
 
-  std::vector<double> run_stamped(int copy) override {
+  StampedRun run_stamped(int copy) override {
     const std::vector<Launch>& launches = copies_.at(static_cast<std::size_t>(copy));
     std::vector<std::chrono::steady_clock::time_point> times(launches.size() + 1);
     runner_.run_stamped(launches, times);
-    std::vector<double> seconds;
+    StampedRun run;
     for (const auto time : times)
-      seconds.push_back(std::chrono::duration<double>(time.time_since_epoch()).count());
-    return seconds;
+      run.times.push_back(std::chrono::duration<double>(time.time_since_epoch()).count());
+    return run;
   }
 
  private:

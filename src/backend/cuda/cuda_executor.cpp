@@ -86,6 +86,10 @@ std::string check_counters(Workspace& workspace) {
   return {};
 }
 
+double host_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 class CudaExecutor;
 
 class CudaSequence final : public LaunchSequence {
@@ -98,7 +102,7 @@ class CudaSequence final : public LaunchSequence {
   int ready() override;
   void run() override;
   double run_timed(int first, int passes) override;
-  std::vector<double> run_stamped(int copy) override;
+  StampedRun run_stamped(int copy) override;
   Workspace& workspace() { return workspace_; }
 
  private:
@@ -227,21 +231,26 @@ double CudaSequence::run_timed(int first, int passes) {
   return 1e-3 * end.since(begin);
 }
 
-std::vector<double> CudaSequence::run_stamped(int copy) {
+StampedRun CudaSequence::run_stamped(int copy) {
   const Stream& stream = executor_.stream();
   std::vector<Event> events;
   for (std::size_t i = 0; i <= kernels_.size(); ++i) events.emplace_back(executor_.context());
-  // Events differ by milliseconds in a float: passes are set apart by the host's clock.
-  const std::chrono::duration<double> begin = std::chrono::steady_clock::now().time_since_epoch();
+  StampedRun run;
+  // Events differ by milliseconds in a float, and know nothing of the host's clock: a pass begins, by
+  // agreement, when the host began to ask for it.
+  const double begin = host_seconds();
   events.front().record(&stream);
   for (std::size_t i = 0; i < kernels_.size(); ++i) {
+    const double before = host_seconds();
     launch(kernels_[i], copy);
+    run.calls.push_back({"launch " + kernels_[i].source.variant.to_string(), before, host_seconds()});
     events[i + 1].record(&stream);
   }
+  const double before = host_seconds();
   events.back().wait();
-  std::vector<double> times;
-  for (const Event& event : events) times.push_back(begin.count() + 1e-3 * event.since(events.front()));
-  return times;
+  run.calls.push_back({"wait", before, host_seconds()});
+  for (const Event& event : events) run.times.push_back(begin + 1e-3 * event.since(events.front()));
+  return run;
 }
 
 }  // namespace

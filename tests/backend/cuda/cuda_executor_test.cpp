@@ -100,11 +100,15 @@ TEST_F(CudaExecutorTest, ASampleIsAsManyPassesAsAskedForInOrder) {
   EXPECT_EQ(device->read(Tensor::output)[1], 31);  // doubled, then one more, five times
   sequence->run();
   EXPECT_EQ(device->read(Tensor::output)[0], 6);
-  const std::vector<double> stamps = sequence->run_stamped(0);
+  const StampedRun stamped = sequence->run_stamped(0);
   EXPECT_EQ(device->read(Tensor::output)[0], 7);
-  ASSERT_EQ(stamps.size(), 3U);
-  EXPECT_TRUE(std::is_sorted(stamps.begin(), stamps.end()));
-  EXPECT_GE(sequence->run_stamped(0).front(), stamps.back());  // the clock goes on from pass to pass
+  ASSERT_EQ(stamped.times.size(), 3U);
+  EXPECT_TRUE(std::is_sorted(stamped.times.begin(), stamped.times.end()));
+  ASSERT_EQ(stamped.calls.size(), 3U);  // two launches, and waiting for their end
+  EXPECT_EQ(stamped.calls[1].name, "launch [14]");
+  EXPECT_GE(stamped.calls[0].begin, stamped.times.front());
+  for (const HostCall& call : stamped.calls) EXPECT_LE(call.begin, call.end);
+  EXPECT_GE(sequence->run_stamped(0).times.front(), stamped.times.back());  // the clock goes on
 }
 
 TEST_F(CudaExecutorTest, WeightsRotateThroughAsManyCopiesAsSpanTheBytes) {
