@@ -93,7 +93,12 @@ inline StageProgress stage_progress(const SearchCounts& counts, const search::St
 /// What a strategy hears of a measurement.
 inline search::Trial trial_of(const measure::Measurement& measurement) {
   const auto [first, second] = measure::half_medians(measurement.samples_us);
-  return {measurement.outcome == measure::Outcome::ok, measurement.time.median_us, first, second};
+  return {measurement.outcome == measure::Outcome::ok,
+          measurement.time.median_us,
+          first,
+          second,
+          measurement.time.mad_us,
+          measurement.time.count};
 }
 
 /// Candidates of a strategy that have no result: kernels, or plans where nothing but plans is timed.

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "plan/shortest_path.h"
 
@@ -14,6 +15,12 @@ struct TimedEdge {
   double median_us = 0;
   double mad_us = 0;
   int samples = 0;  // > 0
+};
+
+/// A kernel, timed or not, that takes at least so long.
+struct BoundedEdge {
+  int variant = 0;
+  double least_us = 0;  // >= 0; 0: nothing is known
 };
 
 /// The assumption and what follows from it: if every plan takes at least `alpha` times the sum of its
@@ -29,13 +36,26 @@ struct Certificate {
 /// sqrt(n) as for normal samples, and sigma 1.4826 MAD, which outliers do not move.
 double median_error(double mad, int samples);
 
-/// Lower limits of the variants' times, each of its fastest schedule, that hold together with probability 95
-/// %: median minus z standard errors, z from the normal distribution by Bonferroni over all edges. +infinity
-/// where there is no time.
+/// Lower limits of the kernels' times that hold together with probability 95 %: median minus z standard
+/// errors, z from the normal distribution by Bonferroni over all of them. In order.
+std::vector<BoundedEdge> limits(std::span<const TimedEdge> edges);
+
+/// The same of the variants, each of its fastest schedule. +infinity where there is no time.
 plan::VariantCosts lower_limits(std::span<const TimedEdge> edges);
 
 /// `incumbent_high_us`: upper limit of the best plan's whole time. `alpha` > 0. nullopt: no plan has times
 /// for all its segments.
 std::optional<Certificate> certify(std::span<const TimedEdge> edges, double incumbent_high_us, double alpha);
+/// The same where some kernels were not timed: the claim is then about those too.
+std::optional<Certificate> certify_bounded(std::span<const BoundedEdge> edges, double incumbent_high_us,
+                                           double alpha);
+
+/// Which of the kernels are in no plan that could be faster than `incumbent_high_us`, if every plan takes at
+/// least `alpha` times the sum of its segments: alpha * (P + least + Q) > incumbent_high_us, with P and Q the
+/// shortest paths to a kernel's first operator and from its last, over the lower limits. They are looked for
+/// again over those that remain, until none is found: a plan with a kernel that was dropped is too slow
+/// already, and whatever else it holds need not be kept for its sake.
+std::vector<bool> proved_irrelevant(std::span<const BoundedEdge> edges, double incumbent_high_us,
+                                    double alpha);
 
 }  // namespace fusetune::search

@@ -1,6 +1,7 @@
 #include "search/exhaustive.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "search/queue.h"
 #include "search/tile_tuning.h"
@@ -8,7 +9,8 @@
 namespace fusetune::search {
 namespace {
 
-constexpr int kPhases = 5;
+constexpr int kPhases = 5, kOrderedPhase = 3;
+
 std::vector<int> variants_of(const plan::FusionPlan& plan) {
   std::vector<int> indices;
   for (const plan::SegmentVariant& variant : plan.variants()) indices.push_back(plan::variant_index(variant));
@@ -17,7 +19,8 @@ std::vector<int> variants_of(const plan::FusionPlan& plan) {
 
 }  // namespace
 
-Exhaustive::Exhaustive(const Space& space, std::uint64_t seed) : space_(space), random_(seed) {
+Exhaustive::Exhaustive(const Space& space, std::uint64_t seed, std::function<double(int variant)> order)
+    : space_(space), random_(seed), order_(std::move(order)) {
   for (int variant = 0; variant < plan::kVariantCount; ++variant) {
     const std::size_t schedules = space_.schedules(variant, {}).size();
     estimate_ += schedules;
@@ -68,6 +71,23 @@ void Exhaustive::start_phase() {
     if (asked_.insert(candidate).second) queue_.push_back(candidate);
   }
   random_.shuffle(queue_);
+  if (order_ && phase_ == kOrderedPhase) put_in_order();
+}
+
+void Exhaustive::put_in_order() {
+  std::vector<std::pair<double, Candidate>> ordered;
+  for (const Candidate& candidate : queue_) ordered.emplace_back(order_(candidate.variant), candidate);
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  queue_.clear();
+  for (std::size_t begin = 0; begin < ordered.size(); begin += kGroup) {
+    std::vector<Candidate> group;
+    for (std::size_t i = begin; i < std::min(begin + kGroup, ordered.size()); ++i)
+      group.push_back(ordered[i].second);
+    random_.shuffle(group);
+    queue_.insert(queue_.end(), group.begin(), group.end());
+  }
+  std::reverse(queue_.begin(), queue_.end());  // the next one is the last
 }
 
 std::vector<Candidate> Exhaustive::ask(int limit) {

@@ -9,6 +9,7 @@
 //      again in every segment would multiply the search by the number of tiles.
 #pragma once
 
+#include <functional>
 #include <set>
 
 #include "search/random_source.h"
@@ -18,7 +19,9 @@ namespace fusetune::search {
 
 class Exhaustive : public Strategy {
  public:
-  Exhaustive(const Space& space, std::uint64_t seed);
+  /// `order`: smaller first, asked when phase 4 begins, of its variants; in groups of kGroup that are
+  /// shuffled, as what drifts meanwhile must not look like a merit of the order. Empty: none.
+  Exhaustive(const Space& space, std::uint64_t seed, std::function<double(int variant)> order = {});
   std::vector<Candidate> ask(int limit) override;
   void tell(const Candidate& candidate, const Trial& trial) override;
   int expected() const override;
@@ -30,11 +33,15 @@ class Exhaustive : public Strategy {
 
  private:
   void start_phase();
+  void put_in_order();
   std::vector<Candidate> phase_candidates(int phase) const;
   std::vector<Candidate> candidates_of(int variant, const GemmTile& tile, bool only_default) const;
 
+  static constexpr std::size_t kGroup = 16;
+
   Space space_;
   RandomSource random_;
+  std::function<double(int variant)> order_;
   int phase_ = 0;
   std::size_t estimate_ = 0;  // of candidates in all, before tiles are tuned
   std::size_t estimate_defaults_ = 0;

@@ -1,8 +1,10 @@
 #include "search/guided.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "search/queue.h"
@@ -13,29 +15,42 @@ namespace {
 constexpr std::size_t kRound = 16, kDrawn = 4;
 constexpr int kIdleRounds = 2;
 
-/// Candidates of `rounds` more rounds, where `left` are not asked for.
+/// Candidates of `rounds` more rounds and the audit after them, where `left` are not asked for.
 int in_rounds(int rounds, std::size_t left) {
-  return static_cast<int>(std::min(left, static_cast<std::size_t>(std::max(0, rounds)) * kRound));
+  const std::size_t in = std::min(left, static_cast<std::size_t>(std::max(0, rounds)) * kRound);
+  return static_cast<int>(in + PruningAudit::draws(left - in));
 }
 
 /// A variant is of the fast class when the shortest plan through it is at most this much slower than the
 /// best.
 constexpr double kPromising = 1.03;
 
+const plan::Segment& segment_of(int variant) {
+  return plan::all_variants()[static_cast<std::size_t>(variant)].segment;
+}
+
 /// The shortest plan through a variant that takes `time_us`.
 double cost_through(const plan::PathCosts& paths, int variant, double time_us) {
-  const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(variant)].segment;
+  const plan::Segment& segment = segment_of(variant);
   return paths.to(segment.first) + time_us + paths.from(segment.last + 1);
 }
 
 }  // namespace
 
-Guided::Guided(const Space& space, SegmentModel* model, std::uint64_t seed)
-    : defaults_(space, seed),
+Guided::Guided(const Space& space, SegmentModel* model, std::uint64_t seed, const Closing& closing)
+    : space_(space),
+      defaults_(space, seed, [this](int variant) { return variant_order(variant); }),
       model_(model),
       random_(seed),
+      closing_(closing),
       best_sum_us_(std::numeric_limits<double>::infinity()),
       best_of_last_us_(best_sum_us_) {}
+
+/// The shortest plan through a variant that takes what the roofline expects of it.
+double Guided::variant_order(int variant) const {
+  if (!space_.work) return 0;
+  return cost_through(plan::PathCosts(best_.costs()), variant, roofline_.expected_us(space_.work(variant)));
+}
 
 /// How many rounds find something faster nobody knows: this counts the fewest that are to come.
 int Guided::expected() const {
@@ -44,22 +59,38 @@ int Guided::expected() const {
     return defaults + in_rounds(kIdleRounds, static_cast<std::size_t>(defaults_.expected() - defaults));
   }
   const int asked = told_ + waiting_ + static_cast<int>(queue_.size());
-  return done_ ? asked : asked + in_rounds(kIdleRounds - 1 - idle_rounds_, pool_.size());
+  return done_ || auditing_ ? asked : asked + in_rounds(kIdleRounds - 1 - idle_rounds_, pool_.size());
 }
 
-std::int64_t Guided::pruned() const { return std::count(slow_.begin(), slow_.end(), true); }
+std::int64_t Guided::count(Standing standing) const {
+  return std::count_if(pool_.begin(), pool_.end(),
+                       [&](const Open& open) { return open.standing == standing; });
+}
+
+std::int64_t Guided::pruned() const { return count(Standing::slow); }
 
 std::int64_t Guided::left() const {
   if (!has_pool_) return defaults_.left();
-  return waiting_ + static_cast<std::int64_t>(queue_.size() + pool_.size()) - pruned();
+  return waiting_ + static_cast<std::int64_t>(queue_.size()) + count(Standing::promising);
+}
+
+std::vector<Candidate> Guided::proved() const {
+  std::vector<Candidate> candidates;
+  for (const Open& open : pool_)
+    if (open.standing == Standing::proved) candidates.push_back(open.candidate);
+  return candidates;
 }
 
 void Guided::tell(const Candidate& candidate, const Trial& trial) {
   --waiting_;
   ++told_;
   if (!has_pool_) defaults_.tell(candidate, trial);
-  if (trial.ok)
+  if (auditing_) audit_->tell(candidate, trial);
+  if (trial.ok) {
     timed_.push_back({candidate, trial.time_us, false, trial.first_half_us, trial.second_half_us});
+    edges_.push_back({candidate.variant, trial.time_us, trial.mad_us, std::max(1, trial.samples)});
+    if (space_.work) roofline_.tell(space_.work(candidate.variant), trial.time_us);
+  }
   if (best_.tell(candidate, trial)) best_sum_us_ = best_.best_sum_us();
 }
 
@@ -71,50 +102,170 @@ void Guided::learn() {
   model_->fit(timed_);  // too little to learn from: every schedule counts as promising
 }
 
-/// Of the shortest plan through each candidate of the pool; +infinity for one that is not promising.
-std::vector<double> Guided::costs_through() const {
+/// What each open candidate takes and which are promising. A variant's best schedule was timed: the model
+/// says how another one differs from it, and what it gets wrong of the variant cancels.
+void Guided::predict() {
   const plan::PathCosts paths(best_.costs());
   std::vector<CandidatePrediction> predictions;
-  if (model_ != nullptr && model_->ready()) predictions = model_->predict(pool_);
-  std::vector<double> costs(pool_.size(), std::numeric_limits<double>::infinity());
-  for (std::size_t i = 0; i < pool_.size(); ++i) {
-    const std::optional<Incumbents::Best>& known = best_[pool_[i].variant];
-    if (predictions.empty()) {
-      // Its default's time, as if another schedule gained nothing; a variant without one may do anything.
-      costs[i] = cost_through(paths, pool_[i].variant, known ? known->time_us : 0);
-    } else if (predictions[i].high) {
-      costs[i] = cost_through(paths, pool_[i].variant, predictions[i].time_us);
+  if (model_ != nullptr && model_->ready()) {
+    std::vector<Candidate> candidates;
+    for (const Open& open : pool_) candidates.push_back(open.candidate);
+    for (const Open& open : pool_) {
+      const auto& known = best_[open.candidate.variant];
+      candidates.push_back(known ? Candidate{open.candidate.variant, known->schedule} : open.candidate);
     }
+    predictions = model_->predict(candidates);
   }
-  return costs;
+  for (std::size_t i = 0; i < pool_.size(); ++i) {
+    const int variant = pool_[i].candidate.variant;
+    const std::optional<Incumbents::Best>& known = best_[variant];
+    // Without a model its default's time, as if another schedule gained nothing; a variant without one may do
+    // anything.
+    pool_[i].predicted_us = known ? known->time_us : 0;
+    if (!predictions.empty()) {
+      pool_[i].predicted_us = predictions[i].time_us;
+      if (known) pool_[i].predicted_us *= known->time_us / predictions[pool_.size() + i].time_us;
+    }
+    pool_[i].cost_us = cost_through(paths, variant, pool_[i].predicted_us);
+    pool_[i].standing = predictions.empty() || predictions[i].high ? Standing::promising : Standing::slow;
+  }
+}
+
+/// Upper limit of what the best plan takes whole, among those whose whole time is known: plans of one kernel.
+double Guided::incumbent_high_us() const {
+  double least = std::numeric_limits<double>::infinity();
+  for (const TimedEdge& edge : edges_) {
+    if (segment_of(edge.variant).size() != block::kOperatorCount) continue;
+    least = std::min(least, edge.median_us + 1.96 * median_error(edge.mad_us, edge.samples));
+  }
+  return least;
+}
+
+/// Drops what the certificate's rule proves irrelevant, and sees whether the certificate closes over what was
+/// timed and what might still be: what the model left out is no part of either.
+void Guided::prove() {
+  const double high_us = incumbent_high_us();
+  if (!std::isfinite(high_us) || !(closing_.alpha > 0)) return;
+  std::vector<BoundedEdge> edges = limits(edges_);
+  const auto least_us = [&](int variant) {
+    return space_.work ? roofline_.least_us(space_.work(variant)) : 0;
+  };
+  for (const Open& open : pool_) edges.push_back({open.candidate.variant, least_us(open.candidate.variant)});
+  const std::vector<bool> irrelevant = proved_irrelevant(edges, high_us, closing_.alpha);
+  edges.resize(edges_.size());
+  for (std::size_t i = 0; i < pool_.size(); ++i) {
+    if (irrelevant[edges_.size() + i]) pool_[i].standing = Standing::proved;
+    if (pool_[i].standing == Standing::promising)
+      edges.push_back({pool_[i].candidate.variant, least_us(pool_[i].candidate.variant)});
+  }
+  const auto certificate = certify_bounded(edges, high_us, closing_.alpha);
+  closed_ = certificate && certificate->closed(closing_.epsilon);
+}
+
+/// After audits that failed only the slower part of the slow class stays one.
+void Guided::spare_slow() {
+  std::vector<std::size_t> slow;
+  for (std::size_t i = 0; i < pool_.size(); ++i)
+    if (pool_[i].standing == Standing::slow) slow.push_back(i);
+  std::stable_sort(slow.begin(), slow.end(),
+                   [&](std::size_t a, std::size_t b) { return pool_[a].cost_us < pool_[b].cost_us; });
+  const std::size_t stay = slow.size() >> std::min<std::int64_t>(audits_.widened, 16);
+  for (std::size_t i = 0; i + stay < slow.size(); ++i) pool_[slow[i]].standing = Standing::promising;
 }
 
 void Guided::take(std::size_t index) {
-  queue_.push_back(pool_[index]);
+  queue_.push_back(pool_[index].candidate);
   pool_.erase(pool_.begin() + static_cast<std::ptrdiff_t>(index));
-  slow_.erase(slow_.begin() + static_cast<std::ptrdiff_t>(index));
 }
 
-void Guided::start_round() {
-  idle_rounds_ = best_sum_us_ < best_of_last_us_ ? 0 : idle_rounds_ + 1;
-  best_of_last_us_ = best_sum_us_;
-  learn();
-  const std::vector<double> costs = costs_through();
-  std::vector<std::size_t> promising;
-  slow_.clear();
-  for (std::size_t i = 0; i < costs.size(); ++i) {
-    slow_.push_back(costs[i] == std::numeric_limits<double>::infinity());
-    if (!slow_.back()) promising.push_back(i);
-  }
-  done_ = promising.empty() || idle_rounds_ >= kIdleRounds;
-  if (done_) return;
+/// The most promising ones, and some drawn from all that might matter.
+void Guided::take_round(std::vector<std::size_t> promising) {
   std::stable_sort(promising.begin(), promising.end(),
-                   [&](std::size_t a, std::size_t b) { return costs[a] < costs[b]; });
+                   [&](std::size_t a, std::size_t b) { return pool_[a].cost_us < pool_[b].cost_us; });
   if (promising.size() > kRound - kDrawn) promising.resize(kRound - kDrawn);
   std::sort(promising.begin(), promising.end(), std::greater<>());  // erasing moves those behind
   for (const std::size_t index : promising) take(index);
-  for (std::size_t i = 0; i < kDrawn && !pool_.empty(); ++i) take(random_.below(pool_.size()));
+  for (std::size_t i = 0; i < kDrawn; ++i) {
+    std::vector<std::size_t> open;
+    for (std::size_t j = 0; j < pool_.size(); ++j)
+      if (pool_[j].standing != Standing::proved) open.push_back(j);
+    if (open.empty()) break;
+    take(open[random_.below(open.size())]);
+  }
+}
+
+/// Of all that was left out and is not proved irrelevant: what two idle rounds left behind is left out by the
+/// model's ranking, as the slow class is by its classes.
+void Guided::start_audit() {
+  std::vector<LeftOut> left_out;
+  for (const Open& open : pool_)
+    if (open.standing == Standing::slow || (open.standing == Standing::promising && !closed_))
+      left_out.push_back({open.candidate, open.predicted_us});
+  done_ = left_out.empty();
+  if (done_) return;
+  audit_.emplace(left_out, best_.costs(), random_.next());
+  ++audits_.audits;
+  auditing_ = true;
+  for (const LeftOut& drawn : audit_->drawn()) {
+    const auto place = std::find_if(pool_.begin(), pool_.end(),
+                                    [&](const Open& open) { return open.candidate == drawn.candidate; });
+    take(static_cast<std::size_t>(place - pool_.begin()));
+  }
+}
+
+/// False: the rounds go on.
+bool Guided::end_audit() {
+  auditing_ = false;
+  const PruningEstimate estimate = audit_->estimate();
+  if (estimate.passed()) return true;
+  audits_.audited += estimate.audited;
+  audits_.losses += estimate.losses;
+  ++audits_.widened;
+  audit_.reset();
+  audits_.last = estimate;
+  idle_rounds_ = 0;
+  return false;
+}
+
+std::optional<PruningReport> Guided::pruning() const {
+  if (audits_.audits == 0) return std::nullopt;
+  PruningReport report = audits_;
+  report.complete = !audit_ || audit_->complete();
+  if (!audit_) return report;
+  report.last = audit_->estimate();
+  report.audited += report.last.audited;
+  report.losses += report.last.losses;
+  return report;
+}
+
+void Guided::start_round() {
+  if (auditing_) {
+    done_ = end_audit();
+    if (done_) return;
+  } else {
+    idle_rounds_ = best_sum_us_ < best_of_last_us_ ? 0 : idle_rounds_ + 1;
+  }
+  best_of_last_us_ = best_sum_us_;
+  learn();
+  predict();
+  spare_slow();
+  prove();
+  std::vector<std::size_t> promising;
+  for (std::size_t i = 0; i < pool_.size(); ++i)
+    if (pool_[i].standing == Standing::promising) promising.push_back(i);
+  if (promising.empty() || idle_rounds_ >= kIdleRounds || closed_) {
+    start_audit();
+  } else {
+    take_round(std::move(promising));
+  }
   random_.shuffle(queue_);
+}
+
+void Guided::start_rounds() {
+  has_pool_ = true;
+  for (const Candidate& candidate : defaults_.ask(std::numeric_limits<int>::max()))
+    pool_.push_back({candidate});
+  best_of_last_us_ = std::numeric_limits<double>::infinity();
 }
 
 std::vector<Candidate> Guided::ask(int limit) {
@@ -124,11 +275,8 @@ std::vector<Candidate> Guided::ask(int limit) {
       waiting_ += static_cast<int>(candidates.size());
       return candidates;
     }
-    has_pool_ = true;
-    pool_ = std::move(candidates);
-    const std::vector<Candidate> rest = defaults_.ask(std::numeric_limits<int>::max());
-    pool_.insert(pool_.end(), rest.begin(), rest.end());
-    best_of_last_us_ = std::numeric_limits<double>::infinity();
+    for (const Candidate& candidate : candidates) pool_.push_back({candidate});
+    start_rounds();
   }
   if (queue_.empty() && waiting_ == 0 && !done_) start_round();
   std::vector<Candidate> candidates = take_last(queue_, limit);

@@ -5,6 +5,8 @@
 #include <limits>
 #include <optional>
 
+#include "lower/program.h"
+
 namespace fusetune::search {
 
 GemmTile gemm_tile(const lower::AnySchedule& schedule) {
@@ -31,10 +33,16 @@ lower::Target tuned_target(lower::Target target, const GemmTile& tile) {
 }  // namespace
 
 Space segment_space(const block::Problem& problem, const lower::Target& target) {
-  return {[problem, target](int variant, const GemmTile& tile) {
+  const auto schedules = [problem, target](int variant, const GemmTile& tile) {
     return lower::schedule_space(plan::all_variants()[static_cast<std::size_t>(variant)], problem,
                                  tuned_target(target, tile));
-  }};
+  };
+  const auto work = [problem](int variant) {
+    const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(variant)].segment;
+    const lower::StaticCosts costs = lower::static_costs(segment, problem);
+    return Work{costs.flops, costs.bytes_read + costs.bytes_written};
+  };
+  return {schedules, work};
 }
 
 bool Incumbents::tell(const Candidate& candidate, const Trial& trial) {

@@ -25,6 +25,15 @@ struct Trial {
   double time_us = 0;  // ok only: finite, > 0
   /// Of two measurements that share no noise; 0: not known.
   double first_half_us = 0, second_half_us = 0;
+  /// How sure the time is: median absolute deviation and number of samples; 0 and 0: exact.
+  double mad_us = 0;
+  int samples = 0;
+};
+
+/// What a variant needs at least, whatever its schedule.
+struct Work {
+  double flops = 0;
+  double bytes = 0;  // to and from memory
 };
 
 /// How a GEMM divides its matrices, tuned once per matrix shape; all zero: not tuned.
@@ -41,6 +50,8 @@ struct Space {
   /// Schedules worth timing for a variant whose GEMMs use `tile`, default first; empty: the variant cannot
   /// run. An untuned tile leaves the choice to the space, which lists several for a lone GEMM.
   std::function<std::vector<lower::AnySchedule>(int variant, const GemmTile& tile)> schedules;
+  /// Empty: not known.
+  std::function<Work(int variant)> work = {};
 };
 
 /// The space of a problem on a device, from lower::schedule_space().

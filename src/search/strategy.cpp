@@ -12,16 +12,14 @@ namespace fusetune::search {
 std::span<const StrategyInfo> strategies() {
   static constexpr StrategyInfo kStrategies[] = {
       {"exhaustive", "every segment variant with every schedule worth timing", false,
-       [](const Space& space, SegmentModel* /*model*/, std::uint64_t seed) -> std::unique_ptr<Strategy> {
-         return std::make_unique<Exhaustive>(space, seed);
-       }},
+       [](const Space& space, SegmentModel* /*model*/, std::uint64_t seed, const Closing& /*closing*/)
+           -> std::unique_ptr<Strategy> { return std::make_unique<Exhaustive>(space, seed); }},
       {"guided",
        "every segment variant, then the schedules that a model expects to matter, then plans timed whole and "
        "all others predicted from them",
        true,
-       [](const Space& space, SegmentModel* model, std::uint64_t seed) -> std::unique_ptr<Strategy> {
-         return std::make_unique<Guided>(space, model, seed);
-       }},
+       [](const Space& space, SegmentModel* model, std::uint64_t seed, const Closing& closing)
+           -> std::unique_ptr<Strategy> { return std::make_unique<Guided>(space, model, seed, closing); }},
   };
   return kStrategies;
 }
@@ -34,11 +32,11 @@ const StrategyInfo* find_strategy(std::string_view name) {
 }
 
 std::unique_ptr<Strategy> make_strategy(std::string_view name, const Space& space, std::uint64_t seed,
-                                        SegmentModel* model) {
+                                        SegmentModel* model, const Closing& closing) {
   const StrategyInfo* const row = find_strategy(name);
   if (row == nullptr)
     throw base::InternalError("no strategy over segments has the name " + std::string(name));
-  return row->make(space, model, seed);
+  return row->make(space, model, seed, closing);
 }
 
 }  // namespace fusetune::search

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "search/pruning_audit.h"
 #include "search/space.h"
 
 namespace fusetune::search {
@@ -30,6 +32,22 @@ class Strategy {
   /// Candidates beside those pruned that have no result: they were not worth it, or it was stopped before
   /// them. An estimate until all tiles are tuned.
   virtual std::int64_t left() const = 0;
+  /// Candidates that have no result because the certificate's rule (certificate.h) says that they are in no
+  /// plan worth having, as things stood at its last look: neither pruned nor left.
+  virtual std::vector<Candidate> proved() const { return {}; }
+  /// What an audit says of those left untimed; nullopt: it has made none.
+  virtual std::optional<PruningReport> pruning() const { return std::nullopt; }
+  /// True when it ended because the certificate closed.
+  virtual bool closed() const { return false; }
+};
+
+/// When a strategy may end before its time: once no plan over what was timed, or could be, can be more than
+/// `epsilon` faster than the best, if every plan takes at least `alpha` times the sum of its segments. That
+/// is not known while segments are timed; what a search says at its end uses what it has seen
+/// (docs/method.md).
+struct Closing {
+  double alpha = 1;
+  double epsilon = 0;  // 0: only where nothing can be faster at all
 };
 
 class SegmentModel;  // segment_model.h
@@ -40,7 +58,8 @@ struct StrategyInfo {
   /// A PlanRefinement follows: plans timed whole, the others predicted from them.
   bool refines_plans = false;
   /// `seed` decides the order wherever it is free; `model` may be null.
-  std::unique_ptr<Strategy> (*make)(const Space& space, SegmentModel* model, std::uint64_t seed);
+  std::unique_ptr<Strategy> (*make)(const Space& space, SegmentModel* model, std::uint64_t seed,
+                                    const Closing& closing);
 };
 
 std::span<const StrategyInfo> strategies();
@@ -48,6 +67,6 @@ std::span<const StrategyInfo> strategies();
 const StrategyInfo* find_strategy(std::string_view name);
 /// Throws base::InternalError for a name that find_strategy() does not know.
 std::unique_ptr<Strategy> make_strategy(std::string_view name, const Space& space, std::uint64_t seed,
-                                        SegmentModel* model = nullptr);
+                                        SegmentModel* model = nullptr, const Closing& closing = {});
 
 }  // namespace fusetune::search

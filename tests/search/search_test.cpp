@@ -173,14 +173,165 @@ TEST(Guided, FindsTheBestSumWithFewerTrials) {
   EXPECT_LT(model.high, plan::kVariantCount);
 }
 
-TEST(Guided, TimesNothingThatTheModelPrunedButTheDrawnOnes) {
+TEST(Guided, TimesNothingThatTheModelPrunedButItsAudit) {
   TruthfulModel model;
   model.promising = 0;  // nothing is
   const auto strategy = make_strategy("guided", synthetic_space(), 1, &model);
-  EXPECT_EQ(drive(*strategy, 8).order.size(), plan::kVariantCount + 8u)
-      << "the defaults and the other tiles of the four lone GEMMs";
-  EXPECT_EQ(strategy->pruned(), 2 * plan::kVariantCount - 8);
+  const int defaults = plan::kVariantCount + 8;  // and the other tiles of the four lone GEMMs
+  const int pruned = 2 * plan::kVariantCount - 8, audited = 36;
+  EXPECT_EQ(drive(*strategy, 8).order.size(), defaults + audited);
+  EXPECT_EQ(strategy->pruned(), pruned - audited);
   EXPECT_EQ(strategy->left(), 0);
+  const auto report = strategy->pruning();
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(report->complete);
+  EXPECT_EQ(report->audits, 1);
+  EXPECT_EQ(report->last.left_out, pruned);
+  EXPECT_EQ(report->last.audited, audited);
+  EXPECT_EQ(report->last.losses, 0);
+  EXPECT_EQ(report->last.chance, 0) << "it knows the truth";
+}
+
+/// Takes what is fast for slow: its slow class holds the winner.
+class PlantedModel : public TruthfulModel {
+ public:
+  std::vector<CandidatePrediction> predict(std::span<const Candidate> candidates) const override {
+    std::vector<CandidatePrediction> predictions;
+    for (const Candidate& candidate : candidates)
+      predictions.push_back({candidate.schedule.row_block == 32 ? 200.0 : 50.0, false});
+    return predictions;
+  }
+};
+
+/// Row blocks of 32 are a tenth faster than all others.
+Trial with_fast_rows(const Candidate& candidate) {
+  return {true, synthetic_time(candidate) * (candidate.schedule.row_block == 32 ? 0.9 : 1)};
+}
+
+TEST(Guided, AnAuditCatchesAModelThatPrunesTheWinner) {
+  double best_us = kInfinity;
+  {
+    const auto all = make_strategy("exhaustive", synthetic_space(), 1);
+    Incumbents best;
+    for (auto asked = all->ask(8); !asked.empty(); asked = all->ask(8))
+      for (const Candidate& candidate : asked) {
+        all->tell(candidate, with_fast_rows(candidate));
+        best.tell(candidate, with_fast_rows(candidate));
+      }
+    best_us = best.best_sum_us();
+  }
+  PlantedModel model;
+  const auto strategy = make_strategy("guided", synthetic_space(), 1, &model);
+  Incumbents best;
+  double before_audit_us = kInfinity;
+  for (auto asked = strategy->ask(8); !asked.empty(); asked = strategy->ask(8))
+    for (const Candidate& candidate : asked) {
+      if (!strategy->pruning() || strategy->pruning()->audited == 0) before_audit_us = best.best_sum_us();
+      strategy->tell(candidate, with_fast_rows(candidate));
+      best.tell(candidate, with_fast_rows(candidate));
+    }
+  EXPECT_GT(before_audit_us, 1.05 * best_us) << "else the model prunes nothing that matters";
+  EXPECT_LE(best.best_sum_us(), 1.01 * best_us);
+  const auto report = strategy->pruning();
+  ASSERT_TRUE(report);
+  EXPECT_GT(report->losses, 0);
+  EXPECT_GT(report->widened, 0);
+  EXPECT_GT(report->audits, report->widened - 1);
+  EXPECT_TRUE(report->complete);
+}
+
+// The same seed audits the same candidates.
+TEST(Guided, AuditsAreRepeatable) {
+  const auto order = [] {
+    PlantedModel model;
+    return drive(*make_strategy("guided", synthetic_space(), 4, &model), 8).order;
+  };
+  EXPECT_EQ(order(), order());
+}
+
+TEST(Guided, AnAuditCutShortSaysSo) {
+  TruthfulModel model;
+  model.promising = 0;
+  const auto strategy = make_strategy("guided", synthetic_space(), 1, &model);
+  int told = 0;
+  for (auto asked = strategy->ask(1); told < plan::kVariantCount + 8 + 10; asked = strategy->ask(1), ++told)
+    strategy->tell(asked.at(0), {true, synthetic_time(asked.at(0))});
+  const auto report = strategy->pruning();
+  ASSERT_TRUE(report);
+  EXPECT_FALSE(report->complete);
+  EXPECT_EQ(report->last.audited, 10);
+  EXPECT_FALSE(report->last.passed());
+}
+
+/// The synthetic space where the roofline is the truth: every variant's work is what it takes at best.
+Space bounded_space() {
+  Space space = synthetic_space();
+  space.work = [](int variant) {
+    const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(variant)].segment;
+    return Work{1e6 * (10 + 3 * segment.size() + 0.01 * variant), 0};
+  };
+  return space;
+}
+
+double best_of_everything() {
+  return plan::cheapest_plans(drive(*make_strategy("exhaustive", synthetic_space(), 1), 8).best.costs(), 1)
+      .front()
+      .cost;
+}
+
+// Fifteen kernels of 13 us each cannot be as fast as one of 55, whatever their schedules.
+TEST(Guided, AClosedCertificateEndsTheRounds) {
+  const Closing closing{.alpha = 1, .epsilon = 0.3};  // the roofline leaves room for a quarter
+  const auto open = make_strategy("guided", bounded_space(), 1, nullptr, {.alpha = 1, .epsilon = 0});
+  const Asked without = drive(*open, 8);
+  EXPECT_FALSE(open->closed());
+  const auto strategy = make_strategy("guided", bounded_space(), 1, nullptr, closing);
+  const Asked with = drive(*strategy, 8);
+  EXPECT_TRUE(strategy->closed());
+  EXPECT_LT(with.order.size(), without.order.size());
+  // What it says holds for everything it did not time.
+  EXPECT_LE(with.best.best_sum_us() / best_of_everything() - 1, closing.epsilon);
+  EXPECT_EQ(static_cast<std::int64_t>(with.order.size() + strategy->proved().size()) + strategy->pruned() +
+                strategy->left(),
+            3 * plan::kVariantCount);
+}
+
+TEST(Guided, DropsWhatIsProvedIrrelevant) {
+  const auto strategy = make_strategy("guided", bounded_space(), 1, nullptr, {.alpha = 1, .epsilon = 0});
+  const Asked asked = drive(*strategy, 8);
+  const std::vector<Candidate> proved = strategy->proved();
+  ASSERT_FALSE(proved.empty());
+  const std::set<Candidate> timed(asked.order.begin(), asked.order.end());
+  plan::VariantCosts truth = drive(*make_strategy("exhaustive", synthetic_space(), 1), 8).best.costs();
+  const plan::PathCosts paths(truth);
+  for (const Candidate& candidate : proved) {
+    EXPECT_FALSE(timed.contains(candidate));
+    const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(candidate.variant)].segment;
+    EXPECT_GT(paths.to(segment.first) + synthetic_time(candidate) + paths.from(segment.last + 1),
+              best_of_everything());
+  }
+  const auto never = make_strategy("guided", bounded_space(), 1, nullptr, {.alpha = 0, .epsilon = 1});
+  drive(*never, 8);
+  EXPECT_TRUE(never->proved().empty()) << "without an assumption on plans nothing is proved";
+  EXPECT_FALSE(never->closed());
+}
+
+// What the roofline expects to be in good plans comes first: a search that is stopped has timed it.
+TEST(Guided, TimesVariantsInTheOrderOfThePrior) {
+  const auto order = drive(*make_strategy("guided", bounded_space(), 1), 1).order;
+  const auto first_of = [&](int variant) {
+    return std::find_if(order.begin(), order.end(),
+                        [&](const Candidate& one) { return one.variant == variant; }) -
+           order.begin();
+  };
+  std::vector<std::ptrdiff_t> places;
+  for (int variant = 0; variant < plan::kVariantCount; ++variant) {
+    const int size = plan::all_variants()[static_cast<std::size_t>(variant)].segment.size();
+    if (size == 14) places.push_back(first_of(variant));
+  }
+  ASSERT_FALSE(places.empty());
+  // Two kernels are fewer than any but one.
+  for (const std::ptrdiff_t place : places) EXPECT_LT(place, plan::kVariantCount / 2);
 }
 
 // Each candidate is timed, pruned or left, and nothing twice.
