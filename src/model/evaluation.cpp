@@ -29,6 +29,13 @@ std::vector<std::size_t> shuffled(std::size_t count, std::uint64_t seed) {
   return order;
 }
 
+std::vector<Fold> folds_of(const TrainingSet& set, const TrainOptions& options, int folds) {
+  const std::vector<std::size_t> order = shuffled(set.size(), options.seed);
+  std::vector<Fold> result(static_cast<std::size_t>(folds));
+  for (std::size_t i = 0; i < order.size(); ++i) result[i % result.size()].push_back(order[i]);
+  return result;
+}
+
 /// Predictions of rows by models that had not seen them.
 struct HeldOut {
   std::vector<std::size_t> rows;
@@ -114,12 +121,20 @@ Evaluation evaluate(const TrainingSet& set, const std::vector<Fold>& folds, cons
 
 }  // namespace
 
+std::vector<HeldOutRow> hold_out(const TrainingSet& set, const TrainOptions& options, int folds) {
+  HeldOut held_out;
+  for (const Fold& fold : folds_of(set, options, folds))
+    if (fold.empty() || !predict_fold(set, fold, options, held_out).empty()) return {};
+  std::vector<HeldOutRow> rows;
+  for (std::size_t i = 0; i < held_out.rows.size(); ++i)
+    rows.push_back({held_out.rows[i], held_out.predictions[i]});
+  return rows;
+}
+
 Evaluation cross_validate_plans(const TrainingSet& set, const TrainOptions& options, int folds, int fitted) {
   if (folds < 2 || fitted < 1 || fitted > folds)
     throw base::InternalError(fmt::format("{} of {} folds cannot be held out", fitted, folds));
-  const std::vector<std::size_t> order = shuffled(set.size(), options.seed);
-  std::vector<Fold> held_out(static_cast<std::size_t>(folds));
-  for (std::size_t i = 0; i < order.size(); ++i) held_out[i % held_out.size()].push_back(order[i]);
+  std::vector<Fold> held_out = folds_of(set, options, folds);
   held_out.resize(static_cast<std::size_t>(fitted));
   return evaluate(set, held_out, options);
 }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "search/queue.h"
@@ -13,13 +12,6 @@ namespace fusetune::search {
 namespace {
 
 constexpr std::size_t kRound = 16, kDrawn = 4;
-constexpr int kIdleRounds = 2;
-
-/// Candidates of `rounds` more rounds and the audit after them, where `left` are not asked for.
-int in_rounds(int rounds, std::size_t left) {
-  const std::size_t in = std::min(left, static_cast<std::size_t>(std::max(0, rounds)) * kRound);
-  return static_cast<int>(in + PruningAudit::draws(left - in));
-}
 
 /// A variant is of the fast class when the shortest plan through it is at most this much slower than the
 /// best.
@@ -43,8 +35,7 @@ Guided::Guided(const Space& space, SegmentModel* model, std::uint64_t seed, cons
       model_(model),
       random_(seed),
       closing_(closing),
-      best_sum_us_(std::numeric_limits<double>::infinity()),
-      best_of_last_us_(best_sum_us_) {}
+      best_sum_us_(std::numeric_limits<double>::infinity()) {}
 
 /// The shortest plan through a variant that takes what the roofline expects of it.
 double Guided::variant_order(int variant) const {
@@ -52,14 +43,14 @@ double Guided::variant_order(int variant) const {
   return cost_through(plan::PathCosts(best_.costs()), variant, roofline_.expected_us(space_.work(variant)));
 }
 
-/// How many rounds find something faster nobody knows: this counts the fewest that are to come.
+/// Before the first fit all: what will be pruned nobody knows.
 int Guided::expected() const {
-  if (!has_pool_) {
-    const int defaults = defaults_.expected_defaults();
-    return defaults + in_rounds(kIdleRounds, static_cast<std::size_t>(defaults_.expected() - defaults));
-  }
+  if (!has_pool_) return defaults_.expected();
   const int asked = told_ + waiting_ + static_cast<int>(queue_.size());
-  return done_ || auditing_ ? asked : asked + in_rounds(kIdleRounds - 1 - idle_rounds_, pool_.size());
+  if (done_ || auditing_) return asked;
+  const auto slow = static_cast<std::size_t>(count(Standing::slow));
+  return asked +
+         static_cast<int>(static_cast<std::size_t>(count(Standing::promising)) + PruningAudit::draws(slow));
 }
 
 std::int64_t Guided::count(Standing standing) const {
@@ -169,8 +160,7 @@ void Guided::spare_slow() {
     if (pool_[i].standing == Standing::slow) slow.push_back(i);
   std::stable_sort(slow.begin(), slow.end(),
                    [&](std::size_t a, std::size_t b) { return pool_[a].cost_us < pool_[b].cost_us; });
-  const std::size_t stay = slow.size() >> std::min<std::int64_t>(audits_.widened, 16);
-  for (std::size_t i = 0; i + stay < slow.size(); ++i) pool_[slow[i]].standing = Standing::promising;
+  for (std::size_t i = 0; i + most_slow_ < slow.size(); ++i) pool_[slow[i]].standing = Standing::promising;
 }
 
 void Guided::take(std::size_t index) {
@@ -194,13 +184,10 @@ void Guided::take_round(std::vector<std::size_t> promising) {
   }
 }
 
-/// Of all that was left out and is not proved irrelevant: what two idle rounds left behind is left out by the
-/// model's ranking, as the slow class is by its classes.
 void Guided::start_audit() {
   std::vector<LeftOut> left_out;
   for (const Open& open : pool_)
-    if (open.standing == Standing::slow || (open.standing == Standing::promising && !closed_))
-      left_out.push_back({open.candidate, open.predicted_us});
+    if (open.standing == Standing::slow) left_out.push_back({open.candidate, open.predicted_us});
   done_ = left_out.empty();
   if (done_) return;
   audit_.emplace(left_out, best_.costs(), random_.next());
@@ -221,9 +208,9 @@ bool Guided::end_audit() {
   audits_.audited += estimate.audited;
   audits_.losses += estimate.losses;
   ++audits_.widened;
+  most_slow_ = static_cast<std::size_t>(estimate.left_out - estimate.audited) / 2;
   audit_.reset();
   audits_.last = estimate;
-  idle_rounds_ = 0;
   return false;
 }
 
@@ -242,10 +229,7 @@ void Guided::start_round() {
   if (auditing_) {
     done_ = end_audit();
     if (done_) return;
-  } else {
-    idle_rounds_ = best_sum_us_ < best_of_last_us_ ? 0 : idle_rounds_ + 1;
   }
-  best_of_last_us_ = best_sum_us_;
   learn();
   predict();
   spare_slow();
@@ -253,7 +237,7 @@ void Guided::start_round() {
   std::vector<std::size_t> promising;
   for (std::size_t i = 0; i < pool_.size(); ++i)
     if (pool_[i].standing == Standing::promising) promising.push_back(i);
-  if (promising.empty() || idle_rounds_ >= kIdleRounds || closed_) {
+  if (promising.empty() || closed_) {
     start_audit();
   } else {
     take_round(std::move(promising));
@@ -265,7 +249,6 @@ void Guided::start_rounds() {
   has_pool_ = true;
   for (const Candidate& candidate : defaults_.ask(std::numeric_limits<int>::max()))
     pool_.push_back({candidate});
-  best_of_last_us_ = std::numeric_limits<double>::infinity();
 }
 
 std::vector<Candidate> Guided::ask(int limit) {

@@ -8,11 +8,12 @@
 // that a wrong model meets schedules it did not choose; the model is fitted again after each. The rounds end
 // when nothing promising is left, when two in a row found no faster plan, or when the certificate closes.
 //
-// Then part of what the model left out is timed all the same (pruning_audit.h). Where that shows that it
+// Then part of what the model pruned is timed all the same (pruning_audit.h). Where that shows that it
 // should not have been left out, the slow class is halved, those stay in it that are predicted slowest, and
 // the rounds go on. So a model that is wrong throughout ends with everything timed.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -74,11 +75,11 @@ class Guided : public Strategy {
   std::vector<Open> pool_;
   std::vector<Candidate> queue_;  // of this round, next one last
   Incumbents best_;
-  double best_sum_us_, best_of_last_us_;
-  std::optional<PruningAudit> audit_;  // the last one
-  PruningReport audits_;               // those before it
+  double best_sum_us_;
+  std::optional<PruningAudit> audit_;                                // the last one
+  PruningReport audits_;                                             // those before it
+  std::size_t most_slow_ = std::numeric_limits<std::size_t>::max();  // halved where an audit failed
   int told_ = 0, waiting_ = 0;
-  int idle_rounds_ = 0;
   bool has_pool_ = false, auditing_ = false, closed_ = false, done_ = false;
 };
 

@@ -34,8 +34,19 @@ std::string FittedSegmentModel::fit(std::span<const TimedCandidate> candidates) 
              .second_half = one.second_half_us});
   set_ = std::move(set);
   model::Trained trained = model::CostModel::train(set_, options_);
-  if (trained.model) model_ = std::move(trained.model);
+  if (trained.model) {
+    model_ = std::move(trained.model);
+    threshold_ = held_out_threshold();
+  }
   return trained.missing;
+}
+
+std::optional<PruningThreshold> FittedSegmentModel::held_out_threshold() const {
+  std::vector<double> probabilities;
+  for (const model::HeldOutRow& one : model::hold_out(set_, options_))
+    if (set_.examples()[one.row].high.value_or(false)) probabilities.push_back(one.prediction.probability);
+  if (probabilities.empty()) return std::nullopt;
+  return choose_threshold(std::move(probabilities));
 }
 
 std::vector<CandidatePrediction> FittedSegmentModel::predict(std::span<const Candidate> candidates) const {
@@ -43,7 +54,8 @@ std::vector<CandidatePrediction> FittedSegmentModel::predict(std::span<const Can
   for (const Candidate& candidate : candidates)
     table.add(variant_of(candidate), schedule_of(candidate), facts_, target_);
   std::vector<CandidatePrediction> predictions;
-  for (const model::Prediction& one : model_->predict(table)) predictions.push_back({one.time, one.high});
+  for (const model::Prediction& one : model_->predict(table))
+    predictions.push_back({one.time, threshold_ ? one.probability >= threshold_->probability : one.high});
   return predictions;
 }
 

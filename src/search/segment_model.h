@@ -8,6 +8,7 @@
 
 #include "model/cost_model.h"
 #include "model/evaluation.h"
+#include "search/pruning_threshold.h"
 #include "search/space.h"
 
 namespace fusetune::search {
@@ -34,9 +35,12 @@ class SegmentModel {
   virtual bool ready() const = 0;
   /// One for each candidate. Only when ready().
   virtual std::vector<CandidatePrediction> predict(std::span<const Candidate> candidates) const = 0;
+  /// What its classes go by; nullopt: they have no such threshold, or too little was held out to say.
+  virtual std::optional<PruningThreshold> threshold() const { return std::nullopt; }
 };
 
-/// XGBoost, fitted to the candidates of one problem on one device as they are timed.
+/// XGBoost, fitted to the candidates of one problem on one device as they are timed. Its classes go by a
+/// threshold chosen on candidates held out.
 class FittedSegmentModel : public SegmentModel {
  public:
   FittedSegmentModel(const block::Problem& problem, const lower::CpuTarget& target,
@@ -44,15 +48,19 @@ class FittedSegmentModel : public SegmentModel {
   std::string fit(std::span<const TimedCandidate> candidates) override;
   bool ready() const override { return model_.has_value(); }
   std::vector<CandidatePrediction> predict(std::span<const Candidate> candidates) const override;
+  std::optional<PruningThreshold> threshold() const override { return threshold_; }
   /// How good it is: of the candidates last learned from, each fifth is predicted from the others. No group:
   /// too few of them.
   model::Evaluation evaluate() const { return model::cross_validate_plans(set_, options_); }
 
  private:
+  std::optional<PruningThreshold> held_out_threshold() const;
+
   model::ProblemFacts facts_;
   lower::CpuTarget target_;
   model::TrainOptions options_;
   std::optional<model::CostModel> model_;
+  std::optional<PruningThreshold> threshold_;
   model::TrainingSet set_{model::Schema::segment};  // of the last fit
 };
 

@@ -62,5 +62,38 @@ TEST(Certificate, WithoutACompletePlanThereIsNone) {
   EXPECT_FALSE(certify({}, 150, 1));
 }
 
+/// Every operator alone takes 10 us; [0-1] takes `pair_us`.
+std::vector<BoundedEdge> with_pair(double pair_us) {
+  std::vector<BoundedEdge> edges = limits(times(0, 12));
+  edges.push_back({plan::variant_index({{0, 1}, false}), pair_us});
+  return edges;
+}
+
+TEST(ProvedIrrelevant, IsWhatNoPlanFastEnoughHolds) {
+  // The plan with [0-1] takes 155 at least.
+  EXPECT_TRUE(proved_irrelevant(with_pair(25), 150, 1).back());
+  EXPECT_FALSE(proved_irrelevant(with_pair(25), 156, 1).back());
+  EXPECT_FALSE(proved_irrelevant(with_pair(25), 150, 0.9).back())
+      << "whole plans may take less than their sum";
+  EXPECT_FALSE(proved_irrelevant(with_pair(20), 150, 1).back()) << "as fast is not slower";
+  EXPECT_FALSE(proved_irrelevant(with_pair(0), 150, 1).back()) << "nothing is known of it";
+}
+
+// Where all ways to a kernel were dropped it is dropped too, although it may itself take no time at all.
+TEST(ProvedIrrelevant, FollowsFromWhatWasDropped) {
+  std::vector<BoundedEdge> edges = {{plan::variant_index({{0, 14}, false}), 100},
+                                    {plan::variant_index({{0, 6}, false}), 60},
+                                    {plan::variant_index({{7, 14}, false}), 60},
+                                    {plan::variant_index({{7, 14}, false}), 0}};
+  EXPECT_EQ(proved_irrelevant(edges, 100, 1), (std::vector<bool>{false, false, true, false}));
+  edges[1].least_us = 101;
+  EXPECT_EQ(proved_irrelevant(edges, 100, 1), (std::vector<bool>{false, true, true, true}));
+}
+
+TEST(Certificate, SpeaksOfKernelsThatWereNotTimedByTheirLowerLimit) {
+  EXPECT_NEAR(certify_bounded(with_pair(5), 150, 1)->gain, 150.0 / 135 - 1, 1e-12);
+  EXPECT_EQ(certify_bounded(with_pair(20), 150, 1)->gain, 0);
+}
+
 }  // namespace
 }  // namespace fusetune::search

@@ -1,6 +1,7 @@
 // The cost model behind the strategies' interfaces, and tile tuning.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -76,6 +77,11 @@ TEST(FittedSegmentModel, LearnsWhichSchedulesAreFast) {
   EXPECT_EQ(model.fit(timed), "");
   ASSERT_TRUE(model.ready());
   EXPECT_EQ(model.evaluate().groups.at(0).rows, timed.size());
+  const auto alone = static_cast<int>(
+      std::count_if(timed.begin(), timed.end(), [](const TimedCandidate& one) { return one.high; }));
+  ASSERT_TRUE(model.threshold());
+  EXPECT_EQ(model.threshold()->fast, alone) << "each held out once";
+  EXPECT_LE(model.threshold()->chance, PruningThreshold::kMiss);
   const auto predictions = model.predict(candidates);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     EXPECT_NEAR(predictions[i].time_us / timed[i].time_us, 1, 0.25) << candidates[i].schedule.to_string();
