@@ -60,19 +60,12 @@ std::optional<Certificate> certify_bounded(std::span<const BoundedEdge> edges, d
 
 std::vector<bool> proved_irrelevant(std::span<const BoundedEdge> edges, double incumbent_high_us,
                                     double alpha) {
-  std::vector<bool> dropped(edges.size(), false);
-  for (bool again = true; again;) {
-    again = false;
-    std::vector<BoundedEdge> remaining;
-    for (std::size_t i = 0; i < edges.size(); ++i)
-      if (!dropped[i]) remaining.push_back(edges[i]);
-    const plan::PathCosts paths(costs_of(remaining));
-    for (std::size_t i = 0; i < edges.size(); ++i) {
-      if (dropped[i]) continue;
-      const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(edges[i].variant)].segment;
-      const double through = paths.to(segment.first) + edges[i].least_us + paths.from(segment.last + 1);
-      if (alpha * through > incumbent_high_us) dropped[i] = again = true;
-    }
+  const plan::PathCosts paths(costs_of(edges));
+  std::vector<bool> dropped;
+  for (const BoundedEdge& edge : edges) {
+    const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(edge.variant)].segment;
+    const double through = paths.to(segment.first) + edge.least_us + paths.from(segment.last + 1);
+    dropped.push_back(alpha * through > incumbent_high_us);
   }
   return dropped;
 }

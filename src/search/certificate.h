@@ -52,9 +52,9 @@ std::optional<Certificate> certify_bounded(std::span<const BoundedEdge> edges, d
 
 /// Which of the kernels are in no plan that could be faster than `incumbent_high_us`, if every plan takes at
 /// least `alpha` times the sum of its segments: alpha * (P + least + Q) > incumbent_high_us, with P and Q the
-/// shortest paths to a kernel's first operator and from its last, over the lower limits. They are looked for
-/// again over those that remain, until none is found: a plan with a kernel that was dropped is too slow
-/// already, and whatever else it holds need not be kept for its sake.
+/// shortest paths to a kernel's first operator and from its last, over the lower limits. Once is enough:
+/// where a kernel is kept there is a plan through it that could be fast enough, and so are all kernels of
+/// that.
 std::vector<bool> proved_irrelevant(std::span<const BoundedEdge> edges, double incumbent_high_us,
                                     double alpha);
 

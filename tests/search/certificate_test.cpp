@@ -79,8 +79,8 @@ TEST(ProvedIrrelevant, IsWhatNoPlanFastEnoughHolds) {
   EXPECT_FALSE(proved_irrelevant(with_pair(0), 150, 1).back()) << "nothing is known of it";
 }
 
-// Where all ways to a kernel were dropped it is dropped too, although it may itself take no time at all.
-TEST(ProvedIrrelevant, FollowsFromWhatWasDropped) {
+// Where all ways to a kernel are too slow it is dropped too, although it may itself take no time at all.
+TEST(ProvedIrrelevant, CountsTheWaysToAKernel) {
   std::vector<BoundedEdge> edges = {{plan::variant_index({{0, 14}, false}), 100},
                                     {plan::variant_index({{0, 6}, false}), 60},
                                     {plan::variant_index({{7, 14}, false}), 60},
