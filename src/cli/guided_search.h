@@ -32,6 +32,10 @@ class GuidedSearch : public Searcher {
     return segments_.schedule(variant);
   }
   Untimed untimed() const override { return segments_.untimed(); }
+  std::vector<search::UntimedCandidate> untimed_kernels() const override {
+    return segments_.untimed_kernels();
+  }
+  std::optional<search::PruningReport> pruning() const override { return segments_.pruning(); }
   std::optional<PlanCounts> plan_counts() const override;
 
   static constexpr double kPlanShare = 0.2;

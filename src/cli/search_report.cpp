@@ -10,6 +10,9 @@
 #include <ranges>
 #include <utility>
 
+#include "cli/certificate_report.h"
+#include "cli/final_times.h"
+#include "cli/pruning_report.h"
 #include "measure/statistics.h"
 #include "report/block_drawing.h"
 #include "search/certificate.h"
@@ -21,19 +24,6 @@ using measure::Outcome;
 
 constexpr std::size_t kFailuresShown = 5;
 constexpr int kWidth = 100;
-
-plan::FusionPlan plan_of(const store::ComparisonRecord& finalist) {
-  return plan::FusionPlan::from_mask(plan::FusionMask{finalist.plan.mask});
-}
-
-bool is_ok(const store::ComparisonRecord& finalist) {
-  return finalist.plan.measurement.outcome == Outcome::ok;
-}
-
-/// Half of the 95 % interval of the median.
-double half_interval_us(const measure::TimingSummary& time) {
-  return 1.96 * search::median_error(time.mad_us, std::max(1, time.count));
-}
 
 /// Two numbers and their unit in the scale of the first: microseconds below a millisecond.
 struct Scale {
@@ -58,21 +48,6 @@ const store::ComparisonRecord* find(const FinalResult& result, const plan::Fusio
 double against_unfused(const FinalResult& result, const store::ComparisonRecord& finalist) {
   const store::ComparisonRecord* unfused = find(result, plan::FusionPlan::unfused());
   return unfused == nullptr ? 0 : unfused->ratio / finalist.ratio;
-}
-
-/// Time and interval of a finalist: the baseline's own, the others' by their ratio to it. Plans that were
-/// clearly apart were timed for a shorter while, on a machine that may have been faster or slower then.
-struct FinalTime {
-  double us, low_us, high_us;
-};
-FinalTime time_of(const FinalResult& result, const store::ComparisonRecord& finalist) {
-  const measure::TimingSummary& baseline = result.finalists.front().plan.measurement.time;
-  if (&finalist == &result.finalists.front()) {
-    const double half = half_interval_us(baseline);
-    return {baseline.median_us, baseline.median_us - half, baseline.median_us + half};
-  }
-  return {baseline.median_us * finalist.ratio, baseline.median_us * finalist.low,
-          baseline.median_us * finalist.high};
 }
 
 std::string time_row(const std::string& label, const FinalResult& result,
@@ -115,18 +90,6 @@ std::string reference_rows(const Searcher& searcher, const FinalResult& result) 
   return text;
 }
 
-/// Whole-plan time over the sum of its segments, smallest and largest over the finalists of several kernels.
-std::optional<std::pair<double, double>> whole_over_sum(const FinalResult& result) {
-  double low = std::numeric_limits<double>::infinity(), high = 0;
-  for (const store::ComparisonRecord& finalist : result.finalists) {
-    if (!finalist.whole_over_sum || plan_of(finalist).kernel_count() == 1) continue;
-    low = std::min(low, finalist.whole_over_sum->ratio);
-    high = std::max(high, finalist.whole_over_sum->ratio);
-  }
-  if (high == 0) return std::nullopt;
-  return std::pair{low, high};
-}
-
 std::string whole_over_sum_line(const FinalResult& result) {
   const auto range = whole_over_sum(result);
   const bool asked = std::any_of(result.finalists.begin(), result.finalists.end(), [](const auto& finalist) {
@@ -137,52 +100,6 @@ std::string whole_over_sum_line(const FinalResult& result) {
                              range->first, range->second)
                : "whole plan over the sum of its segments: not measured, the machine was too busy or it was "
                  "interrupted\n";
-}
-
-/// What the certificate needs of the comparison. `drift`: the machine's speed at the comparison over that of
-/// the screening, seen on the winner's segments, which both have timed.
-struct Assumption {
-  double alpha, drift;
-};
-std::optional<Assumption> assumption(const FinalResult& result) {
-  double alpha = std::numeric_limits<double>::infinity();
-  for (const store::ComparisonRecord& finalist : result.finalists)
-    if (is_ok(finalist) && finalist.whole_over_sum) alpha = std::min(alpha, finalist.whole_over_sum->low);
-  const store::ComparisonRecord& winner = result.winner();
-  if (!std::isfinite(alpha) || !(alpha > 0) || !winner.whole_over_sum || !(winner.plan.sum_us > 0))
-    return std::nullopt;
-  const double sum_now = time_of(result, winner).us / winner.whole_over_sum->ratio;
-  return Assumption{alpha, sum_now / winner.plan.sum_us};
-}
-
-std::optional<search::Certificate> certificate(const FinalResult& result, const Searcher& searcher) {
-  const std::optional<Assumption> seen = assumption(result);
-  if (!seen) return std::nullopt;
-  return search::certify(searcher.edges(), time_of(result, result.winner()).high_us / seen->drift,
-                         seen->alpha);
-}
-
-/// Why there is no certificate.
-std::string no_certificate(const FinalResult& result, const Searcher& searcher) {
-  if (searcher.edges().empty()) return "segments were not timed";
-  if (!assumption(result)) return "the best plan was not timed beside its segments";
-  return "the segments' times are too uncertain for a limit above 0, more --samples make them surer";
-}
-
-std::string certificate_line(const SearchReport& report, const FinalResult& result,
-                             const Searcher& searcher) {
-  const std::optional<search::Certificate> found = certificate(result, searcher);
-  if (!found) return "no certificate: " + no_certificate(result, searcher) + "\n";
-  return fmt::format(
-      "certificate: if every plan takes at least {:.3f} of the sum of its segments, no plan over the {} "
-      "kernels "
-      "timed is more than {:.1f} % faster. {} (limit {:.1f} %){}\n",
-      found->alpha, searcher.edges().size(), 100 * found->gain,
-      found->closed(report.epsilon) ? "Closed" : "Open", 100 * report.epsilon,
-      found->closed(report.epsilon)
-          ? ""
-          : fmt::format("; next to be looked at: mask {} {}. A quieter machine or more --samples lower it",
-                        found->rival.canonical_mask().value, found->rival.to_string()));
 }
 
 std::string ties(const FinalResult& result) {
@@ -262,10 +179,6 @@ nlohmann::json time_json(const measure::TimingSummary& time) {
       {"median_us", time.median_us}, {"mad_us", time.mad_us}, {"min_us", time.min_us}, {"count", time.count}};
 }
 
-nlohmann::json number_or_null(double value) {
-  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json();
-}
-
 /// Of GroupScore, with the words for them.
 struct ModelFigure {
   const char* key;
@@ -339,10 +252,11 @@ nlohmann::json counts_json(const Searcher& searcher) {
   nlohmann::json plans;
   if (const auto whole = searcher.plan_counts())
     plans = {{"timed", whole->timed}, {"predicted", whole->predicted}};
-  const auto [pruned, left] = searcher.untimed();
+  const auto [pruned, left, proved] = searcher.untimed();
   return {{"timed", searcher.timed_count()},
           {"pruned", pruned},
           {"left", left},
+          {"proved", proved},
           {"plans", plans},
           {"reused", counts.reused},
           {"measured", counts.measured},
@@ -375,7 +289,7 @@ std::string describe_trials(const SearchReport& report, const Searcher& searcher
         "that\n",
         counts.reference_us / 1e3, counts.least_slowdown, counts.most_slowdown);
   }
-  text += model_line(report);
+  text += model_line(report) + describe_pruning(report.threshold, searcher);
   if (!report.stopped.empty())
     text += fmt::format("stopped early, {}: run it again to continue\n", report.stopped);
   return text + failure_lines(report, searcher);
@@ -394,7 +308,7 @@ std::string describe_result(const SearchReport& report, const Searcher& searcher
   if (report.verbose) text += schedule_lines(winner);
   text += fmt::format("\n  {:<24}{:>12}{:>24}{:>14}\n", "", "time", "95 % interval", "vs unfused");
   text += time_row("best", result, winner) + ties(result) + reference_rows(searcher, result);
-  text += whole_over_sum_line(result) + certificate_line(report, result, searcher);
+  text += whole_over_sum_line(result) + describe_certificate(result, searcher, report.epsilon);
   text += next_commands(report, result);
   return report.predicted ? text + compare_with(*report.predicted, report.took) : text;
 }
@@ -429,6 +343,7 @@ std::string result_json(const SearchReport& report, const Searcher& searcher, co
                          {"stopped", report.stopped},
                          {"search", counts_json(searcher)},
                          {"model", model_json(report)},
+                         {"pruning", pruning_json(report.threshold, searcher)},
                          {"predicted", report.predicted ? to_json(*report.predicted) : nlohmann::json()},
                          {"took", to_json(report.took)}};
   if (result != nullptr) {
@@ -443,17 +358,7 @@ std::string result_json(const SearchReport& report, const Searcher& searcher, co
     json["whole_over_sum"] = nlohmann::json();
     if (const auto range = whole_over_sum(*result))
       json["whole_over_sum"] = {{"low", range->first}, {"high", range->second}};
-    json["certificate"] = nlohmann::json();
-    if (const auto found = certificate(*result, searcher)) {
-      json["certificate"] = {{"alpha", found->alpha},
-                             {"gain", found->gain},
-                             {"epsilon", report.epsilon},
-                             {"closed", found->closed(report.epsilon)},
-                             {"rival", found->rival.canonical_mask().value},
-                             {"kernels", searcher.edges().size()}};
-    } else {
-      json["no_certificate"] = no_certificate(*result, searcher);
-    }
+    add_certificate(json, *result, searcher, report.epsilon);
     json["references"] = nlohmann::json::object();
     for (const search::ReferencePlan& reference : search::reference_plans()) {
       json["references"][std::string(reference.name)] = reference.plan.canonical_mask().value;

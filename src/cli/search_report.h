@@ -8,6 +8,7 @@
 #include "cli/search_budget.h"
 #include "cli/searcher.h"
 #include "model/evaluation.h"
+#include "search/pruning_threshold.h"
 
 namespace fusetune::cli {
 
@@ -28,6 +29,7 @@ struct SearchReport {
   /// few of them to hold some out.
   std::optional<model::GroupScore> model = {};
   std::string model_of = {};
+  std::optional<search::PruningThreshold> threshold = {};  // of the model of kernels
   /// What the search was to take, as predicted when it began, and what it took; nullopt: nothing was.
   std::optional<Budget> predicted = {};
   SearchTime took = {};

@@ -151,7 +151,8 @@ class SearchRun {
 
   std::unique_ptr<Searcher> segment_searcher() {
     const search::Space space = search::segment_space(session_.problem(), session_.target());
-    auto strategy = search::make_strategy(request_.strategy, space, seed(), segment_model());
+    auto strategy = search::make_strategy(request_.strategy, space, seed(), segment_model(),
+                                          {.alpha = 1, .epsilon = request_.epsilon});
     if (search::find_strategy(request_.strategy)->refines_plans)
       return std::make_unique<GuidedSearch>(session_, store_, report_.run, settings_, std::move(strategy),
                                             seed());
@@ -221,6 +222,7 @@ class SearchRun {
     model::Evaluation evaluation;
     if (segment_model_ && segment_model_->ready()) {
       evaluation = segment_model_->evaluate();
+      report_.threshold = segment_model_->threshold();
       report_.model_of = "kernels";
     } else if (model_) {
       evaluation = model_->evaluate();

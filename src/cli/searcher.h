@@ -18,6 +18,7 @@
 #include "search/selection.h"
 #include "search/space.h"
 #include "search/stop.h"
+#include "search/strategy.h"
 #include "store/records.h"
 
 namespace fusetune::cli {
@@ -105,6 +106,9 @@ inline search::Trial trial_of(const measure::Measurement& measurement) {
 struct Untimed {
   std::int64_t pruned = 0;  // put into the slow class by its model
   std::int64_t left = 0;    // the others
+  /// In no plan worth having, as things stood when they were not asked for; what they are at the end the
+  /// certificate says.
+  std::int64_t proved = 0;
 };
 
 /// Of a search that timed plans whole.
@@ -132,6 +136,10 @@ class Searcher {
   /// Kernels timed alone, for the certificate; none where only whole plans were timed.
   virtual std::span<const search::TimedEdge> edges() const { return {}; }
   virtual Untimed untimed() const = 0;
+  /// Kernels that the strategy knows and left out, for the certificate.
+  virtual std::vector<search::UntimedCandidate> untimed_kernels() const { return {}; }
+  /// What an audit says of the kernels that a model pruned; nullopt: there was none.
+  virtual std::optional<search::PruningReport> pruning() const { return std::nullopt; }
   /// nullopt: no stage of it timed plans whole.
   virtual std::optional<PlanCounts> plan_counts() const { return std::nullopt; }
   /// What a variant is compiled with; nullopt: it cannot run, or was not timed.

@@ -227,11 +227,23 @@ std::optional<lower::AnySchedule> SegmentSearch::schedule(int variant) const {
   return best ? std::optional(best->schedule) : std::nullopt;
 }
 
+Untimed SegmentSearch::untimed() const {
+  const std::vector<search::UntimedCandidate> kernels = strategy_->untimed();
+  const auto proved =
+      std::count_if(kernels.begin(), kernels.end(), [](const auto& one) { return one.proved; });
+  return {strategy_->pruned(), strategy_->left(), proved};
+}
+
 std::string SegmentSearch::summary() const {
   std::string text = fmt::format("{} of {} variants timed", best_.count(), plan::kVariantCount);
-  const auto [pruned, left] = untimed();
-  if (pruned > 0) text += fmt::format(", {} kernel{} pruned by the model", pruned, pruned == 1 ? "" : "s");
-  if (left > 0) text += fmt::format(", {} kernel{} left untimed", left, left == 1 ? "" : "s");
+  const auto [pruned, left, proved] = untimed();
+  const auto add = [&](std::int64_t count, const char* what) {
+    if (count > 0) text += fmt::format(", {} kernel{} {}", count, count == 1 ? "" : "s", what);
+  };
+  add(pruned, "pruned by the model");
+  add(proved, "not timed as no plan with them could be the best");
+  add(left, "left untimed");
+  if (strategy_->closed()) text += ", ended as the certificate closed";
   return text;
 }
 

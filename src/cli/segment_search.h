@@ -29,7 +29,9 @@ class SegmentSearch : public Searcher {
   double seconds() const override;
   std::vector<search::Finalist> finalists() const override;
   std::span<const search::TimedEdge> edges() const override { return edges_; }
-  Untimed untimed() const override { return {strategy_->pruned(), strategy_->left()}; }
+  Untimed untimed() const override;
+  std::vector<search::UntimedCandidate> untimed_kernels() const override { return strategy_->untimed(); }
+  std::optional<search::PruningReport> pruning() const override { return strategy_->pruning(); }
   std::optional<lower::AnySchedule> schedule(int variant) const override;
 
   const search::Incumbents& best() const { return best_; }

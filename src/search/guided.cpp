@@ -65,10 +65,14 @@ std::int64_t Guided::left() const {
   return waiting_ + static_cast<std::int64_t>(queue_.size()) + count(Standing::promising);
 }
 
-std::vector<Candidate> Guided::proved() const {
-  std::vector<Candidate> candidates;
+double Guided::least_us(const Open& open) const {
+  return space_.work ? roofline_.least_us(space_.work(open.candidate.variant)) : 0;
+}
+
+std::vector<UntimedCandidate> Guided::untimed() const {
+  std::vector<UntimedCandidate> candidates;
   for (const Open& open : pool_)
-    if (open.standing == Standing::proved) candidates.push_back(open.candidate);
+    candidates.push_back({open.candidate, least_us(open), open.standing == Standing::proved});
   return candidates;
 }
 
@@ -138,16 +142,13 @@ void Guided::prove() {
   const double high_us = incumbent_high_us();
   if (!std::isfinite(high_us) || !(closing_.alpha > 0)) return;
   std::vector<BoundedEdge> edges = limits(edges_);
-  const auto least_us = [&](int variant) {
-    return space_.work ? roofline_.least_us(space_.work(variant)) : 0;
-  };
-  for (const Open& open : pool_) edges.push_back({open.candidate.variant, least_us(open.candidate.variant)});
+  for (const Open& open : pool_) edges.push_back({open.candidate.variant, least_us(open)});
   const std::vector<bool> irrelevant = proved_irrelevant(edges, high_us, closing_.alpha);
   edges.resize(edges_.size());
   for (std::size_t i = 0; i < pool_.size(); ++i) {
     if (irrelevant[edges_.size() + i]) pool_[i].standing = Standing::proved;
     if (pool_[i].standing == Standing::promising)
-      edges.push_back({pool_[i].candidate.variant, least_us(pool_[i].candidate.variant)});
+      edges.push_back({pool_[i].candidate.variant, least_us(pool_[i])});
   }
   const auto certificate = certify_bounded(edges, high_us, closing_.alpha);
   closed_ = certificate && certificate->closed(closing_.epsilon);
@@ -218,6 +219,7 @@ std::optional<PruningReport> Guided::pruning() const {
   if (audits_.audits == 0) return std::nullopt;
   PruningReport report = audits_;
   report.complete = !audit_ || audit_->complete();
+  report.settled = done_;
   if (!audit_) return report;
   report.last = audit_->estimate();
   report.audited += report.last.audited;

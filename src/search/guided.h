@@ -36,7 +36,7 @@ class Guided : public Strategy {
   int expected() const override;
   std::int64_t pruned() const override;
   std::int64_t left() const override;
-  std::vector<Candidate> proved() const override;
+  std::vector<UntimedCandidate> untimed() const override;
   std::optional<PruningReport> pruning() const override;
   bool closed() const override { return closed_; }
 
@@ -62,6 +62,7 @@ class Guided : public Strategy {
   void take_round(std::vector<std::size_t> promising);
   void take(std::size_t index);
   std::int64_t count(Standing standing) const;
+  double least_us(const Open& open) const;
   double incumbent_high_us() const;
 
   Space space_;

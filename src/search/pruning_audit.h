@@ -87,6 +87,7 @@ struct PruningReport {
   std::int64_t audits = 0, audited = 0, losses = 0;  // of all of them
   std::int64_t widened = 0;  // how often the class that is left out was halved, as an audit had failed
   bool complete = false;     // the last audit was not cut short
+  bool settled = false;      // it passed, or all that it found wanting was timed since
 };
 
 }  // namespace fusetune::search

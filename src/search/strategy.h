@@ -17,6 +17,14 @@
 
 namespace fusetune::search {
 
+/// A candidate that a strategy knows and did not ask for.
+struct UntimedCandidate {
+  Candidate candidate;
+  double least_us = 0;  // it takes at least so long, by the roofline; 0: nothing is known
+  bool proved =
+      false;  // not asked for as it is in no plan worth having (certificate.h): not pruned, not left
+};
+
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -32,9 +40,9 @@ class Strategy {
   /// Candidates beside those pruned that have no result: they were not worth it, or it was stopped before
   /// them. An estimate until all tiles are tuned.
   virtual std::int64_t left() const = 0;
-  /// Candidates that have no result because the certificate's rule (certificate.h) says that they are in no
-  /// plan worth having, as things stood at its last look: neither pruned nor left.
-  virtual std::vector<Candidate> proved() const { return {}; }
+  /// Those beyond the defaults that were not asked for, as things stood at the last fit; none: it does not
+  /// know them yet, or leaves nothing out.
+  virtual std::vector<UntimedCandidate> untimed() const { return {}; }
   /// What an audit says of those left untimed; nullopt: it has made none.
   virtual std::optional<PruningReport> pruning() const { return std::nullopt; }
   /// True when it ended because the certificate closed.

@@ -24,13 +24,19 @@ class Finished : public Searcher {
   double seconds() const override { return 5; }
   std::vector<search::Finalist> finalists() const override { return {}; }
   std::span<const search::TimedEdge> edges() const override { return timed_edges; }
-  Untimed untimed() const override { return {.pruned = 300, .left = 12}; }
+  Untimed untimed() const override {
+    return {.pruned = 300, .left = 12, .proved = static_cast<std::int64_t>(kernels.size())};
+  }
   std::optional<PlanCounts> plan_counts() const override { return plans; }
+  std::vector<search::UntimedCandidate> untimed_kernels() const override { return kernels; }
+  std::optional<search::PruningReport> pruning() const override { return audits; }
   std::optional<lower::AnySchedule> schedule(int /*variant*/) const override { return lower::Schedule{}; }
 
   SearchCounts made;
   std::vector<search::TimedEdge> timed_edges;
   std::optional<PlanCounts> plans;
+  std::vector<search::UntimedCandidate> kernels;
+  std::optional<search::PruningReport> audits;
 };
 
 /// Every segment of the unfused plan alone, 10 us each.
@@ -98,6 +104,92 @@ TEST(SearchReport, SaysWhyThereIsNoCertificate) {
   const json found = result_of({}, search, result);
   EXPECT_NEAR(found["certificate"]["alpha"].get<double>(), 1.01, 1e-12);
   EXPECT_FALSE(found.contains("no_certificate"));
+}
+
+/// Unfused won, and was timed beside its segments.
+FinalResult certified() {
+  FinalResult result = unfused_won();
+  result.finalists[0].whole_over_sum = {1.02, 1.01, 1.03};
+  result.finalists[0].plan.sum_us = 150;
+  return result;
+}
+
+TEST(SearchReport, TheCertificateSaysNoMoreThanItCounted) {
+  Finished search;
+  search.timed_edges = unfused_edges();
+  // [0-1] takes four times as long as its two operators alone; it was timed, and another schedule was not.
+  const int pair = plan::variant_index({{0, 1}, false});
+  search.timed_edges.push_back({pair, 80, 0.1, 12});
+  search.kernels = {{{pair, lower::Schedule{}}, 60, true}, {{pair, lower::Schedule{}}, 0, true}};
+  const json found = result_of({}, search, certified())["certificate"];
+  EXPECT_EQ(found["kernels"], 16);
+  EXPECT_EQ(found["proved_timed"], 1);
+  EXPECT_EQ(found["proved_untimed"], 1) << "of one nothing is known: it is left, whatever was thought before";
+  EXPECT_EQ(found["left"], 12 + 1);
+  EXPECT_EQ(found["pruned"], 300);
+  EXPECT_EQ(found["failed"], 0);
+  EXPECT_GT(found["incumbent_high_us"], 153);
+  // Limits below the medians make x larger than it would be with exact times, and so on.
+  for (const char* what : {"segments", "best_plan", "whole_over_sum"})
+    EXPECT_LT(found["gain_if_exact"][what], found["gain"]) << what;
+  // 153.9 us at 1 / (150 / 150) of the screening's speed, over 1.01 * 150: exact segments.
+  EXPECT_NEAR(found["gain_if_exact"]["segments"].get<double>(),
+              found["incumbent_high_us"].get<double>() / (1.01 * 150) - 1, 1e-9);
+  EXPECT_THAT(describe_result({}, search, certified()),
+              testing::AllOf(HasSubstr("of 16 kernels timed (96 variants) 1 are in no plan"),
+                             HasSubstr("300 pruned by the model, 13 not timed"), HasSubstr("it would be ")));
+}
+
+TEST(SearchReport, SetsTheRunnerUpBesideTheWinner) {
+  Finished search;
+  FinalResult result = certified();
+  result.finalists[1].low = 1.01;
+  result.finalists[1].high = 1.09;
+  json next = result_of({}, search, result)["runner_up"];
+  EXPECT_EQ(next["mask"], plan::FusionPlan::all_fused().canonical_mask().value);
+  EXPECT_EQ(next["ratio_low"], 1.01);
+  // A tie that the other one wins: what was measured is its ratio to the baseline.
+  result.decision.winner = 1;
+  next = result_of({}, search, result)["runner_up"];
+  EXPECT_EQ(next["mask"], plan::FusionPlan::unfused().canonical_mask().value);
+  EXPECT_DOUBLE_EQ(next["ratio_low"].get<double>(), 1 / 1.09);
+  EXPECT_DOUBLE_EQ(next["ratio_high"].get<double>(), 1 / 1.01);
+}
+
+TEST(SearchReport, SaysWhatTheAuditOfThePruningFound) {
+  Finished search;
+  EXPECT_THAT(describe_trials({}, search), Not(HasSubstr("audit"))) << "plans were pruned, if anything";
+  EXPECT_TRUE(result_of({}, search, unfused_won())["pruning"].is_null());
+  search.timed_edges = unfused_edges();
+  EXPECT_THAT(describe_trials({}, search), HasSubstr("no audit of what is pruned"));
+  EXPECT_TRUE(result_of({}, search, unfused_won())["pruning"]["audit"].is_null());
+
+  SearchReport report;
+  report.threshold = search::PruningThreshold{.probability = 0.2, .chance = 0.048, .fast = 104};
+  search.audits = search::PruningReport{
+      .last = {.left_out = 109, .audited = 14, .losses = 0, .share_at_most = 0.174, .chance = 0.02},
+      .audits = 2,
+      .audited = 40,
+      .losses = 3,
+      .widened = 1,
+      .complete = true,
+      .settled = true};
+  EXPECT_THAT(
+      describe_trials(report, search),
+      testing::AllOf(HasSubstr("of that class 4.8 % are pruned at most, by 104 held out"),
+                     HasSubstr("audit: 14 of 109 pruned kernels"), HasSubstr("at most 17 % of all"),
+                     HasSubstr("estimated probability of 2 %"), HasSubstr("1 audit failed, 3 kernels")));
+  const json found = result_of(report, search, unfused_won())["pruning"];
+  EXPECT_EQ(found["threshold"]["chance"], 0.048);
+  EXPECT_EQ(found["audit"]["audited"], 14);
+  EXPECT_EQ(found["audit"]["passed"], true);
+  EXPECT_EQ(found["audit"]["widened"], 1);
+
+  search.audits->complete = false;
+  search.audits->last.chance = {};
+  EXPECT_THAT(describe_trials(report, search),
+              testing::AllOf(HasSubstr("cannot be said"), HasSubstr("the audit was cut short")));
+  EXPECT_TRUE(result_of(report, search, unfused_won())["pruning"]["audit"]["chance"].is_null());
 }
 
 TEST(SearchReport, SaysHowGoodTheModelIs) {
