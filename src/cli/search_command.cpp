@@ -60,8 +60,9 @@ struct SearchArguments {
     options.integer("--pairs", pairs, "N",
                     "alternating pairs per finalist; default: 160, down to 40 where a plan takes long", 20,
                     100000);
-    options.number("--epsilon", epsilon, "SHARE",
-                   "the certificate is closed where no plan can be faster by more than this share");
+    options.number(
+        "--epsilon", epsilon, "SHARE",
+        "the certificate is closed where no plan can be faster by more than this share; `guided` then ends");
     options.text(
         "--cost-model", cost_model, "FILE",
         "begin with this model of whole plans (`shipped`: the one inside the program); default: none, "
