@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/command.h"
+#include "cli/cuda_export.h"
 #include "cli/interrupt.h"
 #include "cli/measured_rows.h"
 #include "cli/output.h"
@@ -24,8 +25,8 @@ namespace fusetune::cli {
 namespace {
 
 struct ExportArguments {
-  std::string what, name, target = "cpu", out;
-  bool no_archive = false, force = false;
+  std::string what, name, target, out;
+  bool no_archive = false, force = false, no_emulation = false;
   ScheduleOption schedule;
   SessionArguments session;
   ProblemOptions problem;
@@ -34,9 +35,11 @@ struct ExportArguments {
     options.positional("MASK|best", what, "a fusion mask, or what the newest search of this problem found");
     options.text("--out", out, "DIR", "directory of the bundle; the archive is DIR.tar.gz");
     options.text("--name", name, "NAME", "prefix of every symbol; default: made from the problem");
-    options.choice("--target", target, {"cpu", "cuda", "hip"}, "what the bundle runs on");
+    options.choice("--target", target, {"cpu", "cuda", "hip"},
+                   "what the bundle runs on; default: as --backend");
     options.flag("--no-archive", no_archive, "the directory only");
     options.flag("--force", force, "replace a bundle that is there");
+    options.flag("--no-emulation", no_emulation, "cuda: do not check the kernels in the emulator");
     schedule.declare(options);
     session.declare(options);
     problem.declare(options);
@@ -46,10 +49,16 @@ struct ExportArguments {
 
   /// What can be refused before any work.
   void check(const Options& options) const {
-    if (target != "cpu")
-      throw base::UsageError(fmt::format(
-          "export --target {}: a later version brings it; generate --target {} writes the sources", target,
-          target));
+    const std::string_view device = measure::name(session.session(problem).device);
+    if (target == "hip")
+      throw base::UsageError(
+          "export --target hip: a later version brings it; generate --target hip writes the sources");
+    if (!target.empty() && target != device)
+      throw base::UsageError(
+          fmt::format("export --target {}: a bundle is checked where it is to run; add --backend {}, not {}",
+                      target, target, device));
+    if (no_emulation && device != "cuda")
+      throw base::UsageError("--no-emulation goes with --backend cuda: the CPU's kernels are run themselves");
     if (out.empty()) throw base::UsageError("where to? Give --out DIR");
     if (!name.empty()) exporting::check_name(name);
     for (const char* option : {"--schedule", "--schedule-text"})
@@ -116,29 +125,40 @@ std::optional<exporting::MeasuredPlan> measured_by_search(const Choice& choice,
                                  .segment_rows = choice.best->segment_rows};
 }
 
-exporting::BundleInput describe_bundle(const ExportArguments& arguments, const measure::Session& session,
-                                       const Choice& choice, const measure::PlanKernels& kernels) {
+exporting::BundleOrigin describe_origin(const ExportArguments& arguments, const measure::Session& session,
+                                        const Choice& choice, const measure::PlanKernels& kernels,
+                                        const measure::CheckResult& check) {
   std::vector<codegen::AnyKernel> sources;
   for (const backend::CompiledKernel& kernel : kernels) sources.push_back(kernel.source);
-  exporting::BundleInput input;
-  input.name = arguments.name.empty() ? exporting::default_name(session.problem()) : arguments.name;
-  input.fusetune_version = FUSETUNE_VERSION;
-  input.problem = session.problem();
-  input.mask = choice.mask;
-  for (const backend::CompiledKernel& kernel : kernels) {
-    input.kernels.push_back(*kernel.source.cpu());
-    input.schedule_origins.emplace_back(choice.schedules.origin(kernel.source.variant()));
+  exporting::BundleOrigin origin;
+  origin.name = arguments.name.empty() ? exporting::default_name(session.problem()) : arguments.name;
+  origin.fusetune_version = FUSETUNE_VERSION;
+  origin.problem = session.problem();
+  origin.mask = choice.mask;
+  for (const codegen::AnyKernel& source : sources)
+    origin.schedule_origins.emplace_back(choice.schedules.origin(source.variant()));
+  origin.environment = session.environment().fields;
+  origin.fingerprint = session.environment().fingerprint;
+  origin.measured = choice.best ? measured_by_search(choice, sources)
+                                : measured_before(arguments, session, choice.mask, sources);
+  for (const measure::TensorCheck& tensor : check.tensors) {
+    if (tensor.tensor != block::name(block::Tensor::output)) continue;
+    origin.norm_error = tensor.norm_error;
+    origin.worst_error = tensor.worst_error;
   }
-  const auto target = std::get<lower::CpuTarget>(session.target());
+  return origin;
+}
+
+exporting::BundleInput cpu_bundle(const exporting::BundleOrigin& origin, const ExportArguments& arguments,
+                                  const lower::CpuTarget& target, const measure::PlanKernels& kernels) {
+  exporting::BundleInput input;
+  static_cast<exporting::BundleOrigin&>(input) = origin;
+  for (const backend::CompiledKernel& kernel : kernels) input.kernels.push_back(*kernel.source.cpu());
   input.isa = target.isa;
   input.threads = target.threads;
   const backend::cpu::Compiler compiler = backend::cpu::find_compiler(arguments.session.cxx());
   input.toolchain = {compiler.path, compiler.kind + " " + compiler.version,
                      backend::cpu::compile_flags(compiler, input.isa)};
-  input.environment = session.environment().fields;
-  input.fingerprint = session.environment().fingerprint;
-  input.measured = choice.best ? measured_by_search(choice, sources)
-                               : measured_before(arguments, session, choice.mask, sources);
   return input;
 }
 
@@ -157,6 +177,36 @@ exporting::WriteOptions write_options(const ExportArguments& arguments,
           .turn_to_time = {}};
 }
 
+/// Writes the bundle with its own library, built and verified here; says what that printed.
+void write_for_cpu(const exporting::BundleInput& input, exporting::WriteOptions write) {
+  measure::DeviceLock lock(measure::kCpuDevice, stop_if_interrupted);
+  // `new`: what holds the lock can be neither copied nor moved.
+  using Hold = measure::DeviceLock::Hold;
+  write.turn_to_compile = [&lock] { return exporting::Turn(new Hold(lock.for_compiling())); };
+  write.turn_to_time = [&lock] { return exporting::Turn(new Hold(lock.for_timing())); };
+  print(exporting::write_bundle(input, write) + "\n");
+}
+
+/// False, with the reason noted, where the emulator found something.
+bool write_for_cuda(exporting::CudaBundleInput input, const ExportArguments& arguments,
+                    const measure::PlanKernels& kernels, const exporting::WriteOptions& write) {
+  if (!arguments.no_emulation) {
+    const Emulated emulated = emulate(input.problem, kernels,
+                                      {.jobs = arguments.session.jobs(),
+                                       .compile_timeout = arguments.session.compile_timeout(),
+                                       .run_timeout = arguments.session.run_timeout()});
+    if (!emulated.verdict) {
+      base::note("not exported: the emulator found: " + emulated.finding);
+      return false;
+    }
+    input.emulated = emulated.verdict;
+  }
+  exporting::write_bundle(input, write);
+  print(fmt::format("{} kernels for {}, {}\n", input.kernels.size(), input.architecture,
+                    input.emulated ? "checked in the emulator" : "not checked in the emulator"));
+  return true;
+}
+
 }  // namespace
 
 int run_export(Options& options) {
@@ -166,7 +216,7 @@ int run_export(Options& options) {
   arguments.check(options);
   const block::Problem problem = arguments.problem.problem();
   const measure::SessionOptions session_options = arguments.session.session(arguments.problem);
-  exporting::WriteOptions write = write_options(arguments, session_options);
+  const exporting::WriteOptions write = write_options(arguments, session_options);
   exporting::check_destination(write);
 
   catch_interrupts();
@@ -184,19 +234,13 @@ int run_export(Options& options) {
                            measure::name(check.outcome), check.message));
     return kBadAnswer;
   }
-  exporting::BundleInput input = describe_bundle(arguments, session, choice, kernels);
-  for (const measure::TensorCheck& tensor : check.tensors) {
-    if (tensor.tensor != block::name(block::Tensor::output)) continue;
-    input.norm_error = tensor.norm_error;
-    input.worst_error = tensor.worst_error;
-  }
-  measure::DeviceLock lock(measure::kCpuDevice, stop_if_interrupted);
-  // `new`: what holds the lock can be neither copied nor moved.
-  using Hold = measure::DeviceLock::Hold;
-  write.turn_to_compile = [&lock] { return exporting::Turn(new Hold(lock.for_compiling())); };
-  write.turn_to_time = [&lock] { return exporting::Turn(new Hold(lock.for_timing())); };
-  const std::string verdict = exporting::write_bundle(input, write);
-  print(fmt::format("{}\nbundle   {}\n", verdict, arguments.out));
+  const exporting::BundleOrigin origin = describe_origin(arguments, session, choice, kernels, check);
+  const lower::Target target = session.target();
+  if (const auto* cpu = std::get_if<lower::CpuTarget>(&target))
+    write_for_cpu(cpu_bundle(origin, arguments, *cpu, kernels), write);
+  else if (!write_for_cuda(cuda_bundle(origin, kernels), arguments, kernels, write))
+    return kBadAnswer;
+  print(fmt::format("bundle   {}\n", arguments.out));
   if (write.archive) print(fmt::format("archive  {}\n", exporting::archive_path(write.directory).string()));
   return kDone;
 }

@@ -11,8 +11,6 @@
 namespace fusetune::codegen {
 namespace {
 
-constexpr std::int64_t kRowGroup = 64;  // rows of a counter: kernels/cuda/sync.h
-
 using base::ceil_div;
 
 std::string_view platform(GpuDialect dialect) {
@@ -38,18 +36,14 @@ std::vector<std::string> files_of(const GpuKernel& kernel, GpuDialect dialect) {
   return files;
 }
 
-/// Kernels count rows, of tokens and of scores, in 32 bits with a sign, and step past the last row by as much
-/// as the grid takes at once: half of that range is safe.
-constexpr std::int64_t kMostRows = std::int64_t{1} << 30;
-
 void require_countable_rows(const GpuKernel& kernel, std::int64_t batch) {
-  const std::int64_t most = kMostRows / (kernel.seq * kernel.heads);
+  const std::int64_t most = kMostGpuRows / (kernel.seq * kernel.heads);
   if (batch <= most) return;
   throw base::UsageError(
       fmt::format("cannot launch {}: a batch of {} has more than {} rows of scores (batch x {} heads x {} "
                   "tokens), which is "
                   "as many as a kernel counts; use batches of at most {}",
-                  kernel.symbol, batch, kMostRows, kernel.heads, kernel.seq, most));
+                  kernel.symbol, batch, kMostGpuRows, kernel.heads, kernel.seq, most));
 }
 
 }  // namespace
@@ -72,7 +66,7 @@ GpuLaunch GpuKernel::launch(std::int64_t batch, std::int64_t resident) const {
   std::int64_t floats = launch.blocks * block_scratch_floats;
   launch.sync_words = 2;
   if (schedule.sync == lower::GpuSync::rows)
-    launch.sync_words += (stages - 1) * ceil_div(batch * seq, kRowGroup);
+    launch.sync_words += (stages - 1) * ceil_div(batch * seq, kGpuRowGroup);
   for (const std::int64_t across : split_tiles) {
     floats += row_tiles * across * schedule.split_k * tile;
     launch.sync_words += row_tiles * across;

@@ -18,6 +18,12 @@ enum class GpuDialect : std::uint8_t {
   simt,  // the host's C++ compiler, for the emulator
 };
 
+/// Rows of a counter where tasks wait for rows: kernels/cuda/sync.h.
+inline constexpr std::int64_t kGpuRowGroup = 64;
+/// Kernels count rows, of tokens and of scores, in 32 bits with a sign, and step past the last row by as much
+/// as the grid takes at once: half of that range is safe.
+inline constexpr std::int64_t kMostGpuRows = std::int64_t{1} << 30;
+
 /// How a kernel is launched for one batch size.
 struct GpuLaunch {
   std::int64_t blocks = 0;         // at most: one for each task of the stage with most; fewer do as well

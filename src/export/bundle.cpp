@@ -11,10 +11,9 @@
 #include "base/number.h"
 #include "block/data.h"
 #include "block/reference.h"
-#include "codegen/embedded.h"
+#include "export/bundle_text.h"
 #include "export/config_text.h"
 #include "export/mask_text.h"
-#include "export/template_text.h"
 
 namespace fusetune::exporting {
 namespace {
@@ -27,47 +26,23 @@ constexpr std::array<std::string_view, 14> kTaken = {"all",     "test",    "inst
                                                      "package", "depend",  "c",       "m",     "dl",
                                                      "rt",      "pthread", "gcc",     "util"};
 
-/// A template of templates/cpu_bundle and where its text goes. @name@ in the place is the bundle's name.
-struct TemplateFile {
-  std::string_view source, place;
-};
 constexpr std::array<TemplateFile, 15> kTemplates = {{
-    {"README.md.in", "README.md"},
-    {"CMakeLists.txt.in", "CMakeLists.txt"},
-    {"bundle.h.in", "include/@name@.h"},
-    {"internal.h.in", "src/internal.h"},
-    {"block.cpp.in", "src/block.cpp"},
-    {"cpu_check.cpp.in", "src/cpu_check.cpp"},
-    {"error.cpp.in", "src/error.cpp"},
-    {"mask.cpp.in", "src/mask.cpp"},
-    {"threads.cpp.in", "src/threads.cpp"},
-    {"weights.cpp.in", "src/weights.cpp"},
-    {"verify.cpp.in", "verify/verify.cpp"},
-    {"data.h.in", "verify/data.h"},
-    {"torch_CMakeLists.txt.in", "pytorch/CMakeLists.txt"},
-    {"torch_module.py.in", "pytorch/@name@_torch.py"},
-    {"torch_operator.cpp.in", "pytorch/@name@_torch.cpp"},
+    {"cpu_bundle/README.md.in", "README.md"},
+    {"cpu_bundle/CMakeLists.txt.in", "CMakeLists.txt"},
+    {"cpu_bundle/bundle.h.in", "include/@name@.h"},
+    {"cpu_bundle/internal.h.in", "src/internal.h"},
+    {"cpu_bundle/block.cpp.in", "src/block.cpp"},
+    {"cpu_bundle/cpu_check.cpp.in", "src/cpu_check.cpp"},
+    {"cpu_bundle/error.cpp.in", "src/error.cpp"},
+    {"cpu_bundle/mask.cpp.in", "src/mask.cpp"},
+    {"cpu_bundle/threads.cpp.in", "src/threads.cpp"},
+    {"cpu_bundle/weights.cpp.in", "src/weights.cpp"},
+    {"cpu_bundle/verify.cpp.in", "verify/verify.cpp"},
+    {"cpu_bundle/data.h.in", "verify/data.h"},
+    {"cpu_bundle/torch_CMakeLists.txt.in", "pytorch/CMakeLists.txt"},
+    {"cpu_bundle/torch_module.py.in", "pytorch/@name@_torch.py"},
+    {"cpu_bundle/torch_operator.cpp.in", "pytorch/@name@_torch.cpp"},
 }};
-
-std::string_view embedded(std::string_view path) {
-  for (const codegen::EmbeddedFile& file : codegen::embedded_files())
-    if (file.path == path) return file.text;
-  throw base::InternalError(fmt::format("no file '{}' is embedded", path));
-}
-
-std::string upper(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return text;
-}
-
-/// `text` for a C comment or a line of a document: it neither ends the comment nor the line.
-std::string one_line(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  for (std::size_t at = text.find("*/"); at != std::string::npos; at = text.find("*/", at))
-    text.replace(at, 2, "* /");
-  return text;
-}
 
 unsigned feature_bits(lower::Isa isa) {
   switch (isa) {
@@ -100,14 +75,6 @@ std::string measured_text(const BundleInput& input) {
   return fmt::format("{:.4g} us{} on {} thread{} of {}, cache mode {}", *plan.time_us, interval,
                      input.threads, input.threads == 1 ? "" : "s", input.environment.at("device"),
                      plan.cache_mode);
-}
-
-/// Lines of a CMake list.
-std::string cmake_lines(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += "    " + word + "\n";
-  if (!text.empty()) text.pop_back();
-  return text;
 }
 
 /// The kernels' flags, for compilers other than the one that the plan was checked with too.
@@ -149,16 +116,6 @@ Values values_of(const BundleInput& input) {
           {"data_rows", data_rows(problem)}};
 }
 
-void add_templates(const BundleInput& input, Files& files) {
-  const Values values = values_of(input);
-  Values unused = values;
-  for (const TemplateFile& file : kTemplates)
-    files[fill_template(file.place, values)] =
-        fill_template(embedded(fmt::format("cpu_bundle/{}", file.source)), values, &unused);
-  if (!unused.empty())
-    throw base::InternalError("no template of the bundle uses @" + unused.begin()->first + "@");
-}
-
 /// The kernel's text with its symbol under the bundle's name.
 std::string kernel_text(const BundleInput& input, codegen::KernelSource kernel) {
   const std::string symbol = bundle_symbol(input.name, kernel);
@@ -171,15 +128,6 @@ std::string kernel_text(const BundleInput& input, codegen::KernelSource kernel) 
              "#define ft {}_blocks\n\n",
              symbol) +
          codegen::translation_unit({&kernel, 1});
-}
-
-/// float32, little endian as every machine that runs the kernels is, row-major [tokens, hidden].
-std::string expected_output(const block::Problem& problem) {
-  const block::Mask mask(problem.mask, problem.batch, problem.seq);
-  const block::Reference reference = block::compute_reference(problem, mask, block::generate_data(problem));
-  const std::vector<double>& output = reference[block::Tensor::output];
-  const std::vector<float> rounded(output.begin(), output.end());
-  return {reinterpret_cast<const char*>(rounded.data()), rounded.size() * sizeof(float)};
 }
 
 }  // namespace
@@ -239,7 +187,7 @@ Files bundle_sources(const BundleInput& input) {
     throw base::UsageError("bundles for the CPU run dtype f32, not " +
                            std::string(block::name(problem.dtype)));
   Files files;
-  add_templates(input, files);
+  add_templates(kTemplates, values_of(input), files);
   files["src/abi.h"] = codegen::building_block("cpu/abi.h");
   files["verify/sampling.h"] = embedded("measure/sampling.h");
   files["src/config.h"] = config_text(input);
@@ -247,7 +195,7 @@ Files bundle_sources(const BundleInput& input) {
       mask_data_text(block::Mask(without_padding(problem.mask), problem.batch, problem.seq));
   const std::vector<std::string> paths = kernel_files(input);
   for (std::size_t i = 0; i < paths.size(); ++i) files[paths[i]] = kernel_text(input, input.kernels[i]);
-  files["verify/expected.bin"] = expected_output(problem);
+  files["verify/expected.bin"] = expected_output(problem, block::ReferenceRounding::none);
   return files;
 }
 

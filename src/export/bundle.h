@@ -1,8 +1,8 @@
 // Bundles: one plan as a library, with its sources, that runs on machines without fusetune.
 //
-// Reading guide: what goes in (this file), the texts made from it (config_text, mask_text, manifest, and the
-// templates in templates/cpu_bundle), the compiled library (library_builder), the directory and its archive
-// (bundle_writer).
+// Reading guide: what goes in (this file, cuda_bundle for GPUs), the texts made from it (config_text,
+// cuda_config_text, mask_text, manifest, and the templates in templates/cpu_bundle and cuda_bundle), the
+// compiled library (library_builder), the directory and its archive (bundle_writer).
 #pragma once
 
 #include <cstdint>
@@ -41,21 +41,26 @@ struct MeasuredPlan {
   std::vector<std::optional<std::int64_t>> segment_rows;
 };
 
-struct BundleInput {
+/// What bundles for every target say of themselves.
+struct BundleOrigin {
   std::string name;  // prefix of every symbol; see check_name()
   std::string fusetune_version;
   block::Problem problem;
-  plan::FusionMask mask;                       // as typed, or the search's
-  std::vector<codegen::KernelSource> kernels;  // in order, one per segment
+  plan::FusionMask mask;  // as typed, or the search's
   std::vector<std::string>
       schedule_origins;  // of each kernel: "default", "recorded", "file", "given", "search"
-  lower::Isa isa = lower::Isa::generic;
-  int threads = 1;  // what was checked and measured
-  Toolchain toolchain;
   std::map<std::string, std::string> environment;
   std::string fingerprint;
   std::optional<MeasuredPlan> measured;
   double norm_error = 0, worst_error = 0;  // of the check that let the plan pass
+};
+
+/// A bundle for the CPU.
+struct BundleInput : BundleOrigin {
+  std::vector<codegen::KernelSource> kernels;  // in order, one per segment
+  lower::Isa isa = lower::Isa::generic;
+  int threads = 1;  // what was checked and measured
+  Toolchain toolchain;
 };
 
 /// "encoder_causal_b2_s33_h3x40": the problem as a C identifier.

@@ -178,32 +178,50 @@ std::string build_and_verify(const fs::path& bundle, const BundleInput& input, c
   return run_verify_program(bundle, input, options.verify_timeout_seconds);
 }
 
+void poll(const WriteOptions& options) {
+  if (options.build.poll) options.build.poll();
+}
+
+/// Writes `files` beside the destination, has `finish` add what is made of them and the manifest, and moves
+/// all of it there. Returns what `finish` does.
+std::string write_whole(const BundleOrigin& origin, Files files, const WriteOptions& options,
+                        const std::function<std::string(const fs::path& bundle, Files&)>& finish) {
+  poll(options);
+  const fs::path directory = normal(options.directory);
+  const Staging staging(directory);
+  const fs::path bundle = staging / origin.name;
+  write_files(bundle, files);
+  std::string verdict = finish(bundle, files);
+  const Files last = {{"manifest.json", files["manifest.json"]}, {"SHA256SUMS", checksums_text(files)}};
+  write_files(bundle, last);
+  if (options.archive) make_archive(staging, origin.name);
+  poll(options);
+  if (options.archive)
+    replace(staging / (origin.name + ".tar.gz"), archive_path(directory), staging / "old.tar.gz");
+  replace(bundle, directory, staging / "old");
+  return verdict;
+}
+
 }  // namespace
 
 std::string write_bundle(const BundleInput& input, const WriteOptions& options) {
   check_destination(options);
-  const auto poll = [&options] {
-    if (options.build.poll) options.build.poll();
-  };
-  const fs::path directory = normal(options.directory);
-  Files files = bundle_sources(input);
-  poll();
-  const Staging staging(directory);
-  const fs::path bundle = staging / input.name;
-  write_files(bundle, files);
-  std::string verdict = build_and_verify(bundle, input, options);
-  poll();
-  add_built(bundle, "lib/lib" + input.name + ".so", files);
-  add_built(bundle, "bin/" + input.name + "_verify", files);
-  files["manifest.json"] = manifest_text(input, files);
-  const Files last = {{"manifest.json", files["manifest.json"]}, {"SHA256SUMS", checksums_text(files)}};
-  write_files(bundle, last);
-  if (options.archive) make_archive(staging, input.name);
-  poll();
-  if (options.archive)
-    replace(staging / (input.name + ".tar.gz"), archive_path(directory), staging / "old.tar.gz");
-  replace(bundle, directory, staging / "old");
-  return verdict;
+  return write_whole(input, bundle_sources(input), options, [&](const fs::path& bundle, Files& files) {
+    std::string verdict = build_and_verify(bundle, input, options);
+    poll(options);
+    add_built(bundle, "lib/lib" + input.name + ".so", files);
+    add_built(bundle, "bin/" + input.name + "_verify", files);
+    files["manifest.json"] = manifest_text(input, files);
+    return verdict;
+  });
+}
+
+void write_bundle(const CudaBundleInput& input, const WriteOptions& options) {
+  check_destination(options);
+  write_whole(input, bundle_sources(input), options, [&](const fs::path& /*bundle*/, Files& files) {
+    files["manifest.json"] = manifest_text(input, files);
+    return std::string();
+  });
 }
 
 }  // namespace fusetune::exporting

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "export/bundle.h"
+#include "export/cuda_bundle.h"
 #include "export/library_builder.h"
 
 namespace fusetune::exporting {
@@ -32,6 +33,9 @@ void check_destination(const WriteOptions& options);
 /// bundle's verify program printed. Throws base::EnvironmentError; an earlier bundle is then intact and
 /// nothing new is left.
 std::string write_bundle(const BundleInput& input, const WriteOptions& options);
+
+/// The same for a GPU, which is neither compiled nor run here: that takes CMake and the GPU.
+void write_bundle(const CudaBundleInput& input, const WriteOptions& options);
 
 /// Where the archive goes: DIRECTORY.tar.gz.
 std::filesystem::path archive_path(const std::filesystem::path& directory);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/number.h"
+#include "export/bundle_text.h"
 
 namespace fusetune::exporting {
 namespace {
@@ -14,15 +15,6 @@ namespace {
 using block::Parameter;
 using block::Tensor;
 using block::Weight;
-
-std::string c_string(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c == '\n' ? ' ' : c;
-  }
-  return quoted + '"';
-}
 
 /// The layout of a weight: in a plan exactly one kernel reads it.
 codegen::PanelLayout layout_of(const BundleInput& input, Weight weight) {

@@ -16,7 +16,7 @@ Json problem_json(const block::Problem& problem) {
           {"eps", problem.eps},     {"gelu", block::name(problem.gelu)}};
 }
 
-Json plan_json(const BundleInput& input) {
+Json plan_json(const BundleOrigin& input) {
   const plan::FusionPlan plan = plan::FusionPlan::from_mask(input.mask);
   return {{"typed_mask", input.mask.value},
           {"mask", plan.canonical_mask().value},
@@ -48,7 +48,7 @@ Json kernels_json(const BundleInput& input) {
   return kernels;
 }
 
-Json environment_json(const BundleInput& input) {
+Json environment_json(const BundleOrigin& input) {
   Json json = {{"fingerprint", input.fingerprint}};
   // What changes from minute to minute is of no use later, and would make two exports differ.
   for (const auto& [name, value] : input.environment)
@@ -56,7 +56,7 @@ Json environment_json(const BundleInput& input) {
   return json;
 }
 
-Json measured_json(const BundleInput& input) {
+Json measured_json(const BundleOrigin& input) {
   if (!input.measured) return nullptr;
   const MeasuredPlan& plan = *input.measured;
   const auto known = [](const auto& value) { return value ? Json(*value) : Json(); };
@@ -71,11 +71,56 @@ Json measured_json(const BundleInput& input) {
           {"cache_mode", plan.cache_mode}};
 }
 
+Json hashes_json(const Files& files) {
+  Json hashes = Json::object();
+  for (const auto& [path, content] : files) hashes[path] = sha256(content);
+  return hashes;
+}
+
+Json kernels_json(const CudaBundleInput& input) {
+  Json kernels = Json::array();
+  const std::vector<std::string> names = kernel_names(input);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const codegen::GpuKernel& kernel = input.kernels[i].source;
+    const codegen::GpuLaunch launch = kernel.launch(input.problem.batch);
+    kernels.push_back({{"file", "kernels/" + names[i] + ".cu"},
+                       {"cubin", "cubin/" + names[i] + ".cubin"},
+                       {"symbol", kernel.symbol},
+                       {"segment", kernel.variant.to_string()},
+                       {"schedule", kernel.schedule.to_string()},
+                       {"schedule_from", input.schedule_origins.at(i)},
+                       {"threads", launch.threads},
+                       {"most_blocks", launch.blocks},  // of the exported batch
+                       {"shared_bytes", launch.shared_bytes},
+                       {"cooperative", launch.cooperative},
+                       {"source_hash", kernel.hash}});
+  }
+  return kernels;
+}
+
+Json errors_json(const EmulatorVerdict::Kernel& errors) {
+  return {{"norm_error", errors.norm_error}, {"worst_error", errors.worst_error}};
+}
+
+Json emulator_json(const CudaBundleInput& input) {
+  if (!input.emulated) return {{"verdict", "left out"}};
+  Json kernels = Json::array();
+  for (const EmulatorVerdict::Kernel& kernel : input.emulated->kernels)
+    kernels.push_back(errors_json(kernel));
+  return {{"verdict", "nothing found"},
+          {"looked_at", "bounds, alignment, initialisation and order of every access; outputs; counters"},
+          {"batch", input.emulated->batch},
+          {"kernels", kernels},
+          {"plan", errors_json(input.emulated->plan)}};
+}
+
+std::string text_of(const Json& manifest) {
+  return manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 std::string manifest_text(const BundleInput& input, const Files& files) {
-  Json hashes = Json::object();
-  for (const auto& [path, content] : files) hashes[path] = sha256(content);
   const Json manifest = {
       {"bundle_format", kBundleFormat},
       {"fusetune", input.fusetune_version},
@@ -93,8 +138,30 @@ std::string manifest_text(const BundleInput& input, const Files& files) {
         {"norm_error", input.norm_error},
         {"worst_error", input.worst_error}}},
       {"measured", measured_json(input)},
-      {"sha256", hashes}};
-  return manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+      {"sha256", hashes_json(files)}};
+  return text_of(manifest);
+}
+
+std::string manifest_text(const CudaBundleInput& input, const Files& files) {
+  const Json manifest = {{"bundle_format", kBundleFormat},
+                         {"fusetune", input.fusetune_version},
+                         {"name", input.name},
+                         {"target", "cuda"},
+                         {"problem", problem_json(input.problem)},
+                         {"plan", plan_json(input)},
+                         {"kernels", kernels_json(input)},
+                         {"architecture", input.architecture},
+                         {"compiler", {{"name", input.compiler}, {"kernel_flags", input.flags}}},
+                         {"environment", environment_json(input)},
+                         {"checked",
+                          {{"against", "float64 reference"},
+                           {"on", input.environment.at("device")},
+                           {"norm_error", input.norm_error},
+                           {"worst_error", input.worst_error}}},
+                         {"emulator", emulator_json(input)},
+                         {"measured", measured_json(input)},
+                         {"sha256", hashes_json(files)}};
+  return text_of(manifest);
 }
 
 std::string checksums_text(const Files& files) {

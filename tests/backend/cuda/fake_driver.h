@@ -13,6 +13,7 @@ enum FakeResult : int {  // values of CUresult
   kDeviceUnavailable = 46,
   kNoDevice = 100,
   kInvalidImage = 200,
+  kInvalidContext = 201,
   kNotFound = 500,
   kIllegalAddress = 700,
   kLaunchOutOfResources = 701,

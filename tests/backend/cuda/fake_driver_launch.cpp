@@ -20,6 +20,7 @@
 #include <sstream>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "backend/cuda/cubin_image.h"
@@ -55,7 +56,13 @@ struct FakeLaunch {
   bool cooperative;
   ft_gpu_args arguments;
 };
-using FakeGraph = std::vector<FakeLaunch>;
+/// A stretch of words to be set.
+struct FakeFill {
+  unsigned long long address;
+  unsigned value;
+  std::size_t words;
+};
+using FakeGraph = std::vector<std::variant<FakeLaunch, FakeFill>>;
 
 /// The whole device. Never destroyed: the program may end while it is in use.
 struct FakeDevice {
@@ -63,6 +70,7 @@ struct FakeDevice {
   std::map<unsigned long long, std::size_t> allocations;
   std::deque<FakeFunction> functions;
   FakeGraph* recording = nullptr;  // launches go there
+  void* context = nullptr;         // current, on whatever thread
   int error = kSuccess;            // of a launch: it stays
 };
 FakeDevice& device() {
@@ -133,6 +141,12 @@ int run(const FakeLaunch& launch) {
   return kSuccess;
 }
 
+int run(const FakeFill& fill) {
+  if (!holds(fill.address, fill.words * sizeof fill.value)) return kInvalidValue;
+  std::fill_n(static_cast<unsigned*>(host(fill.address)), fill.words, fill.value);
+  return device().error;
+}
+
 int run_or_record(void* function, unsigned grid, unsigned block, unsigned shared, bool cooperative,
                   const void* arguments) {
   FakeLaunch launch{static_cast<FakeFunction*>(function),
@@ -159,13 +173,22 @@ void build(const std::filesystem::path& folder, const std::string& id) {
 
 extern "C" {
 
+int cuDeviceGet(int* device, int ordinal);  // fake_driver.cpp
+
 int cuDevicePrimaryCtxRetain(void** context, int /*device*/) {
   if (is_lost()) return kDeviceUnavailable;
   *context = &device();
   return kSuccess;
 }
 int cuDevicePrimaryCtxRelease_v2(int /*device*/) { return kSuccess; }
-int cuCtxSetCurrent(void* /*context*/) { return kSuccess; }
+int cuCtxSetCurrent(void* context) {
+  device().context = context;
+  return kSuccess;
+}
+int cuCtxGetDevice(int* the_device) {
+  if (device().context == nullptr) return kInvalidContext;
+  return cuDeviceGet(the_device, 0);
+}
 int cuCtxSynchronize() { return device().error; }
 
 int cuMemAlloc_v2(unsigned long long* address, std::size_t bytes) {
@@ -197,6 +220,12 @@ int cuMemsetD8_v2(unsigned long long to, unsigned char value, std::size_t bytes)
   if (!holds(to, bytes)) return kInvalidValue;
   std::memset(host(to), value, bytes);
   return device().error;
+}
+int cuMemsetD32Async(unsigned long long to, unsigned value, std::size_t words, void* /*stream*/) {
+  const FakeFill fill{to, value, words};
+  if (device().recording == nullptr) return run(fill);
+  device().recording->push_back(fill);
+  return kSuccess;
 }
 
 int cuModuleLoadData(void** module, const void* image) {
@@ -283,8 +312,10 @@ int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long lo
   return device().error;
 }
 int cuGraphLaunch(void* executable, void* /*stream*/) {
-  for (const FakeLaunch& launch : *static_cast<FakeGraph*>(executable))
-    if (const int result = run(launch); result != kSuccess) return result;
+  for (const auto& work : *static_cast<FakeGraph*>(executable)) {
+    const int result = std::visit([](const auto& each) { return run(each); }, work);
+    if (result != kSuccess) return result;
+  }
   return device().error;
 }
 int cuGraphExecDestroy(void* executable) {
