@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "backend/cpu/kernel_compiler.h"
+#include "backend/cuda/device_compiler.h"
 #include "backend/simt/library_compiler.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -97,6 +98,41 @@ Emulated emulate(const block::Problem& problem, const measure::PlanKernels& kern
   if (result.outcome != measure::Outcome::ok) return {std::nullopt, "the whole plan: " + result.message};
   verdict.plan = errors_of(result);
   return {verdict, {}};
+}
+
+lower::GpuTarget cuda_target(const std::string& architecture) {
+  lower::GpuTarget target;
+  target.shared_bytes =
+      backend::cuda::limits(backend::cuda::parse_architecture(architecture)).shared_bytes_per_block;
+  return target;
+}
+
+CompiledForCuda compile_for_cuda(const block::Problem& problem, const plan::FusionPlan& plan,
+                                 const ScheduleTable& schedules, const std::string& architecture,
+                                 const EmulationLimits& limits) {
+  const backend::cuda::Nvrtc nvrtc;
+  const backend::cuda::Architecture wanted = backend::cuda::parse_architecture(architecture);
+  backend::cuda::CubinOptions options;
+  options.jobs = limits.jobs;
+  options.timeout_seconds = limits.compile_timeout;
+  options.cache_directory = base::cache_directory();
+  CompiledForCuda compiled;
+  std::string flags;
+  for (const std::string& word : backend::cuda::CubinCompiler(nvrtc, options).options(wanted))
+    flags += (flags.empty() ? "" : " ") + word;
+  compiled.environment = {
+      {"backend", "cuda"}, {"device", "none"}, {"compiler", "nvrtc " + nvrtc.version()}, {"flags", flags}};
+  compiled.compiler = backend::cuda::make_device_compiler(nvrtc, wanted, options, stop_if_interrupted);
+
+  std::vector<codegen::AnyKernel> sources;
+  for (const plan::SegmentVariant& variant : plan.variants())
+    sources.push_back(codegen::generate(variant, schedules(variant), problem, cuda_target(architecture)));
+  for (const backend::CompileResult& result : compiled.compiler->compile(sources, Progress("compiling"))) {
+    if (result.status != backend::CompileResult::Status::ok)
+      throw base::EnvironmentError("exporting for " + architecture + ": " + result.log);
+    compiled.kernels.push_back(result.kernel);
+  }
+  return compiled;
 }
 
 exporting::CudaBundleInput cuda_bundle(const exporting::BundleOrigin& origin,

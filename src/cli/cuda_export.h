@@ -1,9 +1,13 @@
 // export --backend cuda: what a GPU's bundle has that the CPU's has not.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "backend/compiled_kernel.h"
+#include "cli/schedule_option.h"
 #include "export/cuda_bundle.h"
 #include "measure/session.h"
 
@@ -25,6 +29,22 @@ struct EmulationLimits {
 /// the mask can be had for it. Throws base::EnvironmentError where there is no emulator.
 Emulated emulate(const block::Problem& problem, const measure::PlanKernels& kernels,
                  const EmulationLimits& limits);
+
+/// A plan compiled for an architecture where there is no GPU.
+struct CompiledForCuda {
+  std::unique_ptr<backend::DeviceCompiler> compiler;  // the images live as long
+  measure::PlanKernels kernels;
+  std::map<std::string, std::string> environment;
+};
+
+/// What schedules have to fit on a GPU of this architecture ("sm_90a"). Throws base::UsageError.
+lower::GpuTarget cuda_target(const std::string& architecture);
+
+/// Throws base::EnvironmentError where there is no NVRTC or it refuses a kernel, base::UsageError for an
+/// architecture that it does not know and for a schedule that cannot run there.
+CompiledForCuda compile_for_cuda(const block::Problem& problem, const plan::FusionPlan& plan,
+                                 const ScheduleTable& schedules, const std::string& architecture,
+                                 const EmulationLimits& limits);
 
 /// Kernels, cubins and how they were compiled; all but `emulated` of what `origin` lacks.
 exporting::CudaBundleInput cuda_bundle(const exporting::BundleOrigin& origin,

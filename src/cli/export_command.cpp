@@ -25,7 +25,7 @@ namespace fusetune::cli {
 namespace {
 
 struct ExportArguments {
-  std::string what, name, target, out;
+  std::string what, name, target, architecture, out;
   bool no_archive = false, force = false, no_emulation = false;
   ScheduleOption schedule;
   SessionArguments session;
@@ -37,6 +37,8 @@ struct ExportArguments {
     options.text("--name", name, "NAME", "prefix of every symbol; default: made from the problem");
     options.choice("--target", target, {"cpu", "cuda", "hip"},
                    "what the bundle runs on; default: as --backend");
+    options.text("--arch", architecture, "ARCH",
+                 "--target cuda without a GPU: what to compile for, e.g. sm_90a");
     options.flag("--no-archive", no_archive, "the directory only");
     options.flag("--force", force, "replace a bundle that is there");
     options.flag("--no-emulation", no_emulation, "cuda: do not check the kernels in the emulator");
@@ -46,6 +48,8 @@ struct ExportArguments {
   }
 
   bool best() const { return what == "best"; }
+  /// For another machine's GPU: compiled and emulated, not run.
+  bool without_gpu() const { return target == "cuda" && session.default_backend(); }
 
   /// What can be refused before any work.
   void check(const Options& options) const {
@@ -53,11 +57,15 @@ struct ExportArguments {
     if (target == "hip")
       throw base::UsageError(
           "export --target hip: a later version brings it; generate --target hip writes the sources");
-    if (!target.empty() && target != device)
+    if (without_gpu())
+      check_without_gpu(options);
+    else if (!architecture.empty())
+      throw base::UsageError("--arch goes with --target cuda where no --backend is given: a GPU has its own");
+    else if (!target.empty() && target != device)
       throw base::UsageError(
           fmt::format("export --target {}: a bundle is checked where it is to run; add --backend {}, not {}",
                       target, target, device));
-    if (no_emulation && device != "cuda")
+    if (no_emulation && device != "cuda" && !without_gpu())
       throw base::UsageError("--no-emulation goes with --backend cuda: the CPU's kernels are run themselves");
     if (out.empty()) throw base::UsageError("where to? Give --out DIR");
     if (!name.empty()) exporting::check_name(name);
@@ -66,6 +74,25 @@ struct ExportArguments {
         throw base::UsageError(
             fmt::format("export best takes the search's schedules: {} goes with a MASK", option));
     if (!best()) plan::parse_mask(what);
+  }
+
+ private:
+  void check_without_gpu(const Options& options) const {
+    if (best()) throw base::UsageError("export best takes what a search on a GPU found: add --backend cuda");
+    if (architecture.empty())
+      throw base::UsageError(
+          "export --target cuda: what is it to be compiled for? Give --arch sm_90a or the like, or --backend "
+          "cuda "
+          "for the GPU that is here");
+    if (no_emulation)
+      throw base::UsageError(
+          "--no-emulation goes with --backend cuda: without a GPU nothing else runs the kernels");
+    for (const char* option :
+         {"--threads", "--isa", "--cxx", "--cache", "--samples", "--min-time", "--input"})
+      if (options.given(option))
+        throw base::UsageError(
+            fmt::format("{} means nothing to --target cuda without --backend cuda", option));
+    cuda_target(architecture);
   }
 };
 
@@ -125,18 +152,25 @@ std::optional<exporting::MeasuredPlan> measured_by_search(const Choice& choice,
                                  .segment_rows = choice.best->segment_rows};
 }
 
-exporting::BundleOrigin describe_origin(const ExportArguments& arguments, const measure::Session& session,
-                                        const Choice& choice, const measure::PlanKernels& kernels,
-                                        const measure::CheckResult& check) {
+/// What is known without anything having run.
+exporting::BundleOrigin plan_origin(const ExportArguments& arguments, const block::Problem& problem,
+                                    plan::FusionMask mask, const ScheduleTable& schedules) {
+  exporting::BundleOrigin origin;
+  origin.name = arguments.name.empty() ? exporting::default_name(problem) : arguments.name;
+  origin.fusetune_version = FUSETUNE_VERSION;
+  origin.problem = problem;
+  origin.mask = mask;
+  for (const plan::SegmentVariant& variant : plan::FusionPlan::from_mask(mask).variants())
+    origin.schedule_origins.emplace_back(schedules.origin(variant));
+  return origin;
+}
+
+exporting::BundleOrigin checked_origin(const ExportArguments& arguments, const measure::Session& session,
+                                       const Choice& choice, const measure::PlanKernels& kernels,
+                                       const measure::CheckResult& check) {
   std::vector<codegen::AnyKernel> sources;
   for (const backend::CompiledKernel& kernel : kernels) sources.push_back(kernel.source);
-  exporting::BundleOrigin origin;
-  origin.name = arguments.name.empty() ? exporting::default_name(session.problem()) : arguments.name;
-  origin.fusetune_version = FUSETUNE_VERSION;
-  origin.problem = session.problem();
-  origin.mask = choice.mask;
-  for (const codegen::AnyKernel& source : sources)
-    origin.schedule_origins.emplace_back(choice.schedules.origin(source.variant()));
+  exporting::BundleOrigin origin = plan_origin(arguments, session.problem(), choice.mask, choice.schedules);
   origin.environment = session.environment().fields;
   origin.fingerprint = session.environment().fingerprint;
   origin.measured = choice.best ? measured_by_search(choice, sources)
@@ -187,14 +221,23 @@ void write_for_cpu(const exporting::BundleInput& input, exporting::WriteOptions 
   print(exporting::write_bundle(input, write) + "\n");
 }
 
+EmulationLimits limits_of(const ExportArguments& arguments) {
+  return {.jobs = arguments.session.jobs(),
+          .compile_timeout = arguments.session.compile_timeout(),
+          .run_timeout = arguments.session.run_timeout()};
+}
+
+int done(const ExportArguments& arguments, const exporting::WriteOptions& write) {
+  print(fmt::format("bundle   {}\n", arguments.out));
+  if (write.archive) print(fmt::format("archive  {}\n", exporting::archive_path(write.directory).string()));
+  return kDone;
+}
+
 /// False, with the reason noted, where the emulator found something.
 bool write_for_cuda(exporting::CudaBundleInput input, const ExportArguments& arguments,
                     const measure::PlanKernels& kernels, const exporting::WriteOptions& write) {
   if (!arguments.no_emulation) {
-    const Emulated emulated = emulate(input.problem, kernels,
-                                      {.jobs = arguments.session.jobs(),
-                                       .compile_timeout = arguments.session.compile_timeout(),
-                                       .run_timeout = arguments.session.run_timeout()});
+    const Emulated emulated = emulate(input.problem, kernels, limits_of(arguments));
     if (!emulated.verdict) {
       base::note("not exported: the emulator found: " + emulated.finding);
       return false;
@@ -205,6 +248,25 @@ bool write_for_cuda(exporting::CudaBundleInput input, const ExportArguments& arg
   print(fmt::format("{} kernels for {}, {}\n", input.kernels.size(), input.architecture,
                     input.emulated ? "checked in the emulator" : "not checked in the emulator"));
   return true;
+}
+
+/// Compiled here for a GPU that is elsewhere.
+int export_without_gpu(const ExportArguments& arguments, const block::Problem& problem,
+                       const exporting::WriteOptions& write) {
+  const plan::FusionMask mask = plan::parse_mask(arguments.what);
+  const plan::FusionPlan plan = plan::FusionPlan::from_mask(mask);
+  const ScheduleTable schedules =
+      arguments.schedule.table(problem, cuda_target(arguments.architecture), "no GPU");
+  const CompiledForCuda compiled =
+      compile_for_cuda(problem, plan, schedules, arguments.architecture, limits_of(arguments));
+  base::note(fmt::format("{}   {}   {}, no GPU   {}", plan.to_string(), describe(problem),
+                         compiled.environment.at("compiler"), describe(schedules, plan.variants())));
+  exporting::BundleOrigin origin = plan_origin(arguments, problem, mask, schedules);
+  origin.environment = compiled.environment;
+  exporting::CudaBundleInput input = cuda_bundle(origin, compiled.kernels);
+  input.ran = false;
+  return write_for_cuda(std::move(input), arguments, compiled.kernels, write) ? done(arguments, write)
+                                                                              : kBadAnswer;
 }
 
 }  // namespace
@@ -220,6 +282,7 @@ int run_export(Options& options) {
   exporting::check_destination(write);
 
   catch_interrupts();
+  if (arguments.without_gpu()) return export_without_gpu(arguments, problem, write);
   measure::Session session(problem, session_options);
   const Choice choice = choose(arguments, session, session_options);
   const plan::FusionPlan plan = plan::FusionPlan::from_mask(choice.mask);
@@ -234,15 +297,13 @@ int run_export(Options& options) {
                            measure::name(check.outcome), check.message));
     return kBadAnswer;
   }
-  const exporting::BundleOrigin origin = describe_origin(arguments, session, choice, kernels, check);
+  const exporting::BundleOrigin origin = checked_origin(arguments, session, choice, kernels, check);
   const lower::Target target = session.target();
   if (const auto* cpu = std::get_if<lower::CpuTarget>(&target))
     write_for_cpu(cpu_bundle(origin, arguments, *cpu, kernels), write);
   else if (!write_for_cuda(cuda_bundle(origin, kernels), arguments, kernels, write))
     return kBadAnswer;
-  print(fmt::format("bundle   {}\n", arguments.out));
-  if (write.archive) print(fmt::format("archive  {}\n", exporting::archive_path(write.directory).string()));
-  return kDone;
+  return done(arguments, write);
 }
 
 }  // namespace fusetune::cli

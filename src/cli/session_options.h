@@ -23,6 +23,8 @@ class SessionArguments {
   /// After options.parse(): --backend simt was given. Throws base::UsageError for options that mean nothing
   /// to the emulator.
   bool emulated() const;
+  /// After options.parse(): no --backend was given.
+  bool default_backend() const { return !options_->given("--backend"); }
   const std::string& cxx() const { return cxx_; }
   int jobs() const { return jobs_; }
   double compile_timeout() const { return compile_timeout_; }

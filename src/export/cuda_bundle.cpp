@@ -55,6 +55,11 @@ std::string emulated_text(const CudaBundleInput& input) {
                      input.emulated->batch);
 }
 
+std::string checked_text(const CudaBundleInput& input) {
+  if (!input.ran) return "not run: exported without a GPU";
+  return fmt::format("checked on {}", one_line(input.environment.at("device")));
+}
+
 Values values_of(const CudaBundleInput& input) {
   const block::Problem& problem = input.problem;
   const block::Mask mask(problem.mask, problem.batch, problem.seq);
@@ -69,7 +74,7 @@ Values values_of(const CudaBundleInput& input) {
           {"architecture", input.architecture},
           {"compiler", one_line(input.compiler)},
           {"emulated", emulated_text(input)},
-          {"checked", fmt::format("checked on {}", one_line(input.environment.at("device")))},
+          {"checked", checked_text(input)},
           {"batch", number(problem.batch)},
           {"max_batch", number(most_entries(problem, mask))},
           {"batch_note", batch_note(problem, mask)},

@@ -32,6 +32,7 @@ struct CudaBundleInput : BundleOrigin {
   std::string compiler;                     // "nvrtc 13.0"
   std::vector<std::string> flags;           // it was called with
   double norm_bound = 0, worst_bound = 0;   // of the dtype, for the verify program
+  bool ran = true;                          // on a GPU: norm_error and worst_error are known
   std::optional<EmulatorVerdict> emulated;  // none: it was left out
 };
 

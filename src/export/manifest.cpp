@@ -114,6 +114,14 @@ Json emulator_json(const CudaBundleInput& input) {
           {"plan", errors_json(input.emulated->plan)}};
 }
 
+Json checked_json(const CudaBundleInput& input) {
+  if (!input.ran) return nullptr;
+  return {{"against", "float64 reference"},
+          {"on", input.environment.at("device")},
+          {"norm_error", input.norm_error},
+          {"worst_error", input.worst_error}};
+}
+
 std::string text_of(const Json& manifest) {
   return manifest.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -153,11 +161,7 @@ std::string manifest_text(const CudaBundleInput& input, const Files& files) {
                          {"architecture", input.architecture},
                          {"compiler", {{"name", input.compiler}, {"kernel_flags", input.flags}}},
                          {"environment", environment_json(input)},
-                         {"checked",
-                          {{"against", "float64 reference"},
-                           {"on", input.environment.at("device")},
-                           {"norm_error", input.norm_error},
-                           {"worst_error", input.worst_error}}},
+                         {"checked", checked_json(input)},
                          {"emulator", emulator_json(input)},
                          {"measured", measured_json(input)},
                          {"sha256", hashes_json(files)}};

@@ -424,7 +424,7 @@ TEST(Export, RefusesByNameBeforeAnyWork) {
     EXPECT_EQ(run.exit_code, 2) << words << run.err;
     EXPECT_THAT(run.err, HasSubstr(why)) << words;
   };
-  refuses("48996 --target cuda --out b", "add --backend cuda");
+  refuses("48996 --target cuda --out b", "--arch sm_90a");
   refuses("48996 --target hip --out b", "later version");
   refuses("48996", "--out");
   refuses("--out b", "MASK|best");

@@ -159,13 +159,35 @@ TEST_F(CudaProgram, SaysWhatItIsAndIsTheSameTwice) {
   EXPECT_THAT(bare.out, HasSubstr("left out"));
 }
 
+/// Where there is neither GPU nor driver: compiled and emulated, for whoever has one.
+TEST(CudaExport, NeedsNoGpu) {
+  const base::TemporaryDirectory directory;
+  const Outcome made = shell("export FUSETUNE_CACHE_DIR='" EXPORT_TEST_CACHE
+                             "' FUSETUNE_DRIVER=/nowhere/libcuda.so.1; \"$FUSETUNE\" "
+                             "export 48996" +
+                                 kBlock + " --target cuda --arch sm_80 --out b && cat b/README.md",
+                             directory.path());
+  if (made.err.find("cannot open NVRTC") != std::string::npos) GTEST_SKIP() << made.err;
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("7 kernels for sm_80, checked in the emulator"));
+  EXPECT_THAT(made.out, HasSubstr("not run: exported without a GPU"));
+  const auto manifest = nlohmann::json::parse(base::read_file(directory.path() / "b/manifest.json"));
+  EXPECT_TRUE(manifest["checked"].is_null());
+  EXPECT_EQ(manifest["emulator"]["verdict"], "nothing found");
+}
+
 TEST(CudaExport, RefusesByNameBeforeAnyWork) {
   const auto refuses = [](const std::string& words, const std::string& why) {
     const Outcome run = shell("\"$FUSETUNE\" export 48996 --out b " + words);
     EXPECT_EQ(run.exit_code, 2) << words << run.err;
     EXPECT_THAT(run.err, HasSubstr(why)) << words;
   };
-  refuses("--target cuda", "add --backend cuda");
+  refuses("--target cuda", "--arch sm_90a");
+  refuses("--target cuda --arch sm_70", "sm_80");
+  refuses("--target cuda --arch sm_80 --no-emulation", "--backend cuda");
+  refuses("--target cuda --arch sm_80 --threads 2", "--threads");
+  refuses("--target cuda --backend cpu", "add --backend cuda");
+  refuses("--backend cuda --arch sm_80", "--arch goes with");
   refuses("--target cpu --backend cuda", "--backend cpu");
   refuses("--no-emulation", "--backend cuda");
   refuses("--backend cuda --threads 2", "--threads");
