@@ -16,27 +16,36 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
-/// [0-6][7][8-14]: two kernels of several stages, one of which takes more shared memory than is free.
-const std::string kPlan = "--segment 1-7 9-15";
+/// [0-6][7][8-14]: kernels of several stages, that wait by grid and by rows, and one that takes more shared
+/// memory than is free.
+const std::string kSchedules =
+    " --schedule-text '[7]: handoff=barrier sync=grid warps=8 tile=128x128x32 stages=3 split=1 query=64 "
+    "rows=16 ffn=256'"
+    " --schedule-text '[8-14]: handoff=fused sync=rows warps=8 tile=128x128x32 stages=3 split=1 query=64 "
+    "rows=16 "
+    "ffn=256'";
 const std::string kBlock = " --batch 2 --seq 33 --heads 2 --head-size 40 --ffn 72 --mask causal --dtype f16";
 const std::string kKey =
     "batch=2 seq=33 heads=2 head_size=40 ffn=72 layers=12 mask=causal dtype=f16 eps=1e-12 gelu=erf "
     "data=uniform "
     "seed=0";
 
+const std::string kExport =
+    "\"$FUSETUNE\" export $(\"$FUSETUNE\" encode --segment 1-7 9-15 | cut -d' ' -f1)" + kBlock + kSchedules +
+    " --backend cuda --name enc --out b";
+
 /// Each test has a copy of one bundle that the first of them exported with this very program.
 class CudaProgram : public testing::Test {
  protected:
   void SetUp() override {
-    const fs::path shared =
-        fs::path(EXPORT_TEST_CACHE) / ("cuda-bundle-" + base::hash_hex(base::read_file(FUSETUNE_PROGRAM)));
+    const fs::path shared = fs::path(EXPORT_TEST_CACHE) /
+                            ("cuda-bundle-" + base::hash_hex(base::read_file(FUSETUNE_PROGRAM) + kExport));
     fs::create_directories(at("kernels"));
     base::write_file_atomic(at("kernels/problem"), kKey + "\n");
     const Outcome indexed = run("\"$FUSETUNE_FAKE_COMPILER\" kernels");
     ASSERT_EQ(indexed.exit_code, 0) << indexed.err;
     if (!fs::exists(shared)) {
-      const Outcome made = run("\"$FUSETUNE\" export $(\"$FUSETUNE\" encode " + kPlan + " | cut -d' ' -f1)" +
-                               kBlock + " --backend cuda --name enc --out b");
+      const Outcome made = run(kExport);
       if (made.err.find("cannot open NVRTC") != std::string::npos) GTEST_SKIP() << made.err;
       ASSERT_EQ(made.exit_code, 0) << made.out << made.err;
       ASSERT_THAT(made.out, HasSubstr("checked in the emulator"));
@@ -97,15 +106,39 @@ TEST_F(CudaProgram, VerifyProgramFindsAWrongWeight) {
   EXPECT_THAT(verified.out, HasSubstr("FAILED"));
 }
 
-/// The workspace is poisoned before every run: without this its blocks would wait for ever, or not at all.
-TEST_F(CudaProgram, CountersHaveToBeCleared) {
-  const Outcome changed =
-      run("sed -i 's/(size_t)layout.sync_words, stream)/0, stream)/' b/src/block.c && grep -c ' 0, stream)' "
-          "b/src/block.c");
-  ASSERT_EQ(changed.out, "1\n");
-  const Outcome built = build();
-  ASSERT_EQ(built.exit_code, 0) << built.out;
-  EXPECT_NE(run("timeout 20 built/enc_verify").exit_code, 0);
+/// A launcher that leaves one thing out must not pass: the workspace is poisoned before every run, the device
+/// holds fewer blocks than there are tasks, and one kernel takes more shared memory than is free.
+TEST_F(CudaProgram, NothingOfALaunchMayBeLeftOut) {
+  const std::vector<std::pair<std::string, std::string>> edits = {
+      {"clearing the counters", "s/(size_t)layout.sync_words, stream)/0, stream)/"},
+      {"the limit of the grid", "s/^  loaded->resident = (int64_t)blocks.*/  loaded->resident = 1000000;/"},
+      {"asking for shared memory", "s/kFreeSharedBytes = 48 << 10/kFreeSharedBytes = 480 << 10/"},
+      {"the later kernels", "s/i < ENC_KERNELS \\&\\& status == ENC_OK; ++i)$/i < 1; ++i)/"}};
+  const Outcome kept = run("cp b/src/block.c block.c");
+  ASSERT_EQ(kept.exit_code, 0);
+  for (const auto& [what, edit] : edits) {
+    const Outcome changed = run("cp block.c b/src/block.c && sed -i '" + edit +
+                                "' b/src/block.c && ! cmp -s block.c b/src/block.c");
+    ASSERT_EQ(changed.exit_code, 0) << what;
+    const Outcome built = run("{ '" TEST_CMAKE "' -S b -B built -G '" TEST_GENERATOR "' && '" TEST_CMAKE
+                              "' --build built -j 2; } >log 2>&1 || { cat log; exit 1; }");
+    ASSERT_EQ(built.exit_code, 0) << what << "\n" << built.out;
+    const Outcome verified = run("timeout 20 built/enc_verify");
+    EXPECT_NE(verified.exit_code, 0) << what << "\n" << verified.out;
+  }
+}
+
+/// The example of README.md, as a user would compile it.
+TEST_F(CudaProgram, ExampleIsAStrictC11Program) {
+  const Outcome compiled =
+      run("for d in \"$CUDA_HOME\" /usr/local/cuda /usr; do [ -f \"$d/include/cuda.h\" ] && break; done; "
+          "[ -f \"$d/include/cuda.h\" ] || exit 77; sed -n '/^```c/,/^```/p' b/README.md | grep -v '^```' > "
+          "example.c; "
+          "cc=$(command -v cc || command -v gcc || command -v clang); "
+          "$cc -std=c11 -pedantic -Wall -Wextra -Werror -Ib/include -isystem \"$d/include\" -fsyntax-only "
+          "example.c");
+  if (compiled.exit_code == 77) GTEST_SKIP() << "no cuda.h under $CUDA_HOME, /usr/local/cuda or /usr";
+  EXPECT_EQ(compiled.exit_code, 0) << compiled.err;
 }
 
 TEST_F(CudaProgram, NvccMakesTheSameKernels) {
@@ -148,9 +181,8 @@ TEST_F(CudaProgram, SaysWhatItIsAndIsTheSameTwice) {
   EXPECT_EQ(manifest["emulator"]["kernels"].size(), 3u);
   EXPECT_LE(manifest["checked"]["norm_error"], 1.5e-3);
   EXPECT_EQ(run("cd b && sha256sum --quiet -c SHA256SUMS").exit_code, 0);
-  const Outcome again = run("mv b.tar.gz first.tar.gz && \"$FUSETUNE\" export $(\"$FUSETUNE\" encode " +
-                            kPlan + " | cut -d' ' -f1)" + kBlock +
-                            " --backend cuda --name enc --out b --force && cmp first.tar.gz b.tar.gz");
+  const Outcome again =
+      run("mv b.tar.gz first.tar.gz && " + kExport + " --force && cmp first.tar.gz b.tar.gz");
   ASSERT_EQ(again.exit_code, 0) << again.err;
   const Outcome bare =
       run("\"$FUSETUNE\" export 65535" + kBlock +
