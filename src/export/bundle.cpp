@@ -22,9 +22,9 @@ constexpr std::size_t kLongestName = 64;
 
 /// Words that cannot name a library: keywords are prefixes only and do no harm, but CMake has targets of its
 /// own, and the system libraries.
-constexpr std::array<std::string_view, 14> kTaken = {"all",     "test",    "install", "clean", "help",
-                                                     "package", "depend",  "c",       "m",     "dl",
-                                                     "rt",      "pthread", "gcc",     "util"};
+constexpr std::array<std::string_view, 15> kTaken = {"cuda", "all",     "test",    "install", "clean",
+                                                     "help", "package", "depend",  "c",       "m",
+                                                     "dl",   "rt",      "pthread", "gcc",     "util"};
 
 constexpr std::array<TemplateFile, 15> kTemplates = {{
     {"cpu_bundle/README.md.in", "README.md"},

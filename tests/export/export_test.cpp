@@ -39,7 +39,8 @@ TEST(Template, RefusesUnknownPlaceholders) {
 
 TEST(BundleName, IsAnIdentifierThatNobodyElseUses) {
   for (const char* good : {"enc", "Encoder_2", "x", "int"}) EXPECT_NO_THROW(check_name(good)) << good;
-  for (const char* bad : {"", "2x", "_x", "a-b", "a b", "a/b", "m", "pthread", "test", "\xc3\xa9t\xc3\xa9"})
+  for (const char* bad :
+       {"", "2x", "_x", "a-b", "a b", "a/b", "m", "cuda", "pthread", "test", "\xc3\xa9t\xc3\xa9"})
     EXPECT_THROW(check_name(bad), base::UsageError) << bad;
   EXPECT_THROW(check_name(std::string(65, 'a')), base::UsageError);
   block::Problem problem;
