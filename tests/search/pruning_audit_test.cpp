@@ -34,7 +34,8 @@ template <class Time>
 PruningEstimate finish(PruningAudit& audit, const Time& time_us) {
   const std::vector<LeftOut> drawn = audit.drawn();
   for (const LeftOut& one : drawn)
-    audit.tell(one.candidate, {true, static_cast<double>(time_us(one.candidate.schedule.row_block - 1))});
+    audit.tell(one.candidate,
+               {true, static_cast<double>(time_us(one.candidate.schedule.cpu()->row_block - 1))});
   return audit.estimate();
 }
 
@@ -75,7 +76,7 @@ TEST(PruningAudit, DrawsAnEighthAtRandomByTheSeed) {
   const auto drawn = [](std::uint64_t seed) {
     std::set<int> rows;
     const PruningAudit audit(left_out(200, 130), costs(), seed);
-    for (const LeftOut& one : audit.drawn()) rows.insert(one.candidate.schedule.row_block);
+    for (const LeftOut& one : audit.drawn()) rows.insert(one.candidate.schedule.cpu()->row_block);
     return rows;
   };
   EXPECT_EQ(drawn(1).size(), 25u) << "each once";

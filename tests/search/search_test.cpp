@@ -207,14 +207,14 @@ class PlantedModel : public TruthfulModel {
   std::vector<CandidatePrediction> predict(std::span<const Candidate> candidates) const override {
     std::vector<CandidatePrediction> predictions;
     for (const Candidate& candidate : candidates)
-      predictions.push_back({candidate.schedule.row_block == 32 ? 200.0 : 50.0, false});
+      predictions.push_back({candidate.schedule.cpu()->row_block == 32 ? 200.0 : 50.0, false});
     return predictions;
   }
 };
 
 /// Row blocks of 32 are a tenth faster than all others.
 Trial with_fast_rows(const Candidate& candidate) {
-  return {true, synthetic_time(candidate) * (candidate.schedule.row_block == 32 ? 0.9 : 1)};
+  return {true, synthetic_time(candidate) * (candidate.schedule.cpu()->row_block == 32 ? 0.9 : 1)};
 }
 
 TEST(Guided, AnAuditCatchesAModelThatPrunesTheWinner) {
