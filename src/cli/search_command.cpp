@@ -112,7 +112,6 @@ void check_strategy(const std::string& name) {
 
 SearchRequest request_of(const SearchArguments& arguments, const Options& options) {
   static constexpr std::array<std::string_view, 1> kDatabase = {"--db"};
-  static constexpr std::array<std::string_view, 1> kBackend = {"--backend"};
   static constexpr std::array<std::string_view, 3> kSearch = {"--strategy", "--finalists", "--pairs"};
   static constexpr std::array<std::string_view, 5> kGenerate = {"--isa", "--threads", "--cxx", "--kernel-dir",
                                                                 "--db"};
@@ -131,7 +130,7 @@ SearchRequest request_of(const SearchArguments& arguments, const Options& option
           .problem_and_device = problem + arguments.session.command_line(),
           .database_option = options.command_line(kDatabase),
           .search_options = options.command_line(kSearch),
-          .generate_options = options.command_line(kBackend).ends_with("cuda")
+          .generate_options = arguments.session.on_gpu()
                                   ? std::nullopt  // it has no way to be told a GPU's recorded schedules
                                   : std::optional(problem + options.command_line(kGenerate))};
 }

@@ -25,6 +25,8 @@ class SessionArguments {
   bool emulated() const;
   /// After options.parse(): no --backend was given.
   bool default_backend() const { return !options_->given("--backend"); }
+  /// After options.parse(): --backend cuda was given.
+  bool on_gpu() const { return backend_ == "cuda"; }
   const std::string& cxx() const { return cxx_; }
   int jobs() const { return jobs_; }
   double compile_timeout() const { return compile_timeout_; }
