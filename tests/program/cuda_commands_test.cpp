@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
 
-class CudaProgram : public ::testing::Test {
+class CudaCommands : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string reason;
@@ -61,7 +61,7 @@ class CudaProgram : public ::testing::Test {
   ScopedVariable compiler_{"FUSETUNE_FAKE_COMPILER", FAKE_KERNELS};
 };
 
-TEST_F(CudaProgram, APlanIsVerifiedRunComparedAndProfiled) {
+TEST_F(CudaCommands, APlanIsVerifiedRunComparedAndProfiled) {
   const Outcome verified = run({"verify", "48996"});
   EXPECT_EQ(verified.exit_code, 0) << verified.err;
   EXPECT_THAT(verified.err,
@@ -85,7 +85,7 @@ TEST_F(CudaProgram, APlanIsVerifiedRunComparedAndProfiled) {
   EXPECT_EQ(events, (std::map<int, int>{{1, 3}, {2, 3 * 7}, {3, 3 * (7 + 1)}}));
 }
 
-TEST_F(CudaProgram, FaultsCostTheirCandidatesOnlyAndNothingIsMeasuredTwice) {
+TEST_F(CudaCommands, FaultsCostTheirCandidatesOnlyAndNothingIsMeasuredTwice) {
   // Every plan has one of [3-4], [3] and [2-3..6] and so on: some meet a fault, some do not.
   const ScopedVariable faults("FUSETUNE_FAKE_FAULTS",
                               "illegal:segment_3_4_ launch:segment_5_5_ resources:segment_6_6_ "
@@ -110,7 +110,7 @@ TEST_F(CudaProgram, FaultsCostTheirCandidatesOnlyAndNothingIsMeasuredTwice) {
                                       HasSubstr("--gpu-architecture=sm_90a")));
 }
 
-TEST_F(CudaProgram, ALostDeviceEndsTheSearchWithWhatWasMeasured) {
+TEST_F(CudaCommands, ALostDeviceEndsTheSearchWithWhatWasMeasured) {
   {
     const ScopedVariable faults("FUSETUNE_FAKE_FAULTS", "lost:segment_2_");
     const Outcome lost = search();
@@ -125,7 +125,7 @@ TEST_F(CudaProgram, ALostDeviceEndsTheSearchWithWhatWasMeasured) {
   EXPECT_THAT(continued.err, Not(HasSubstr("NVIDIA's driver"))) << continued.err;
 }
 
-TEST_F(CudaProgram, WhatCannotBeSaysWhy) {
+TEST_F(CudaCommands, WhatCannotBeSaysWhy) {
   EXPECT_THAT(run({"verify", "0", "--threads", "2"}).err,
               HasSubstr("--threads means nothing to --backend cuda"));
   EXPECT_THAT(run({"verify", "0", "--device", "3"}).err,
