@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <random>
 
 #include "base/error.h"
 
@@ -16,6 +18,7 @@ using lower::GpuSchedule;
 using plan::SegmentVariant;
 
 constexpr std::size_t kAll = 1000;
+constexpr unsigned kPlanSeed = 20;
 
 std::vector<MaskSpec> masks_of(std::initializer_list<const char*> texts) {
   std::vector<MaskSpec> masks;
@@ -40,6 +43,11 @@ Problem odd_problem(Dtype dtype) {
   problem.dtype = dtype;
   problem.data = block::DataMode::scaled;
   return problem;
+}
+
+/// For the same: nothing hidden, half of it, tiles without any pair, padded rows.
+std::vector<MaskSpec> odd_masks() {
+  return masks_of({"full", "causal", "bigbird:global=8,window=8,block=8,random=2", "padding:lengths=65/17"});
 }
 
 Problem model_problem(std::string_view preset, std::int64_t batch, std::int64_t seq, Dtype dtype) {
@@ -165,11 +173,29 @@ std::vector<FamilyCase> family_cases(Dtype dtype, const lower::GpuTarget& target
                  masks_of({"causal"}), target, 2);
     return cases;
   }
-  add_families(
-      cases, kFamilies, odd_problem(dtype),
-      masks_of({"full", "causal", "bigbird:global=8,window=8,block=8,random=2", "padding:lengths=65/17"}),
-      target);
+  add_families(cases, kFamilies, odd_problem(dtype), odd_masks(), target);
   add_families(cases, kModelFamilies, model_problem("minilm-l6", 1, 128, dtype), masks_of({"full"}), target);
+  return cases;
+}
+
+std::vector<PlanCase> plan_cases(const lower::GpuTarget& target, bool quick) {
+  constexpr Dtype kDtypes[] = {Dtype::f16, Dtype::bf16, Dtype::f32};
+  const int count = quick ? 3 : 30;
+  const std::vector<MaskSpec> masks = odd_masks();
+  std::mt19937 random(kPlanSeed);  // whose numbers are the same with every library, unlike a distribution's
+  std::vector<PlanCase> cases;
+  for (int i = 0; i < count; ++i) {
+    const plan::FusionMask mask{static_cast<std::uint16_t>(random())};
+    PlanCase one{
+        .plan = plan::FusionPlan::from_mask(mask), .problem = odd_problem(kDtypes[i % 3]), .kernels = {}};
+    one.problem.mask = masks[static_cast<std::size_t>(i / 3) % masks.size()];
+    for (const SegmentVariant& variant : one.plan.variants()) {
+      const std::vector<GpuSchedule> kinds = lower::one_of_each_kind(variant, one.problem, target);
+      one.kernels.push_back(
+          codegen::generate_gpu(variant, kinds[random() % kinds.size()], one.problem, target));
+    }
+    cases.push_back(std::move(one));
+  }
   return cases;
 }
 
@@ -184,6 +210,8 @@ std::vector<codegen::GpuKernel> all_kernels(const lower::GpuTarget& target, bool
   std::vector<codegen::GpuKernel> kernels;
   for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::f32})
     for (FamilyCase& one : family_cases(dtype, target, quick)) kernels.push_back(std::move(one.kernel));
+  for (PlanCase& one : plan_cases(target, quick))
+    std::move(one.kernels.begin(), one.kernels.end(), std::back_inserter(kernels));
   for (const std::string_view group : kTimedGroups)
     for (TimedCase& one : timed_cases(group, target, quick)) kernels.push_back(std::move(one.kernel));
   return kernels;

@@ -8,6 +8,7 @@
 #include "block/problem.h"
 #include "codegen/gpu_kernel.h"
 #include "lower/gpu_schedule.h"
+#include "plan/fusion_plan.h"
 
 namespace fusetune::device_check {
 
@@ -20,6 +21,16 @@ struct FamilyCase {
 /// Every kind of kernel that codegen::generate_gpu() writes, on sizes that no tile divides, and those that
 /// keep rows on chip on a real model's.
 std::vector<FamilyCase> family_cases(block::Dtype dtype, const lower::GpuTarget& target, bool quick);
+
+/// A whole plan with a schedule for each of its segments, and the problem that it is checked on.
+struct PlanCase {
+  plan::FusionPlan plan;
+  block::Problem problem;
+  std::vector<codegen::GpuKernel> kernels;
+};
+/// Thirty plans of random masks (three where `quick`) with random kinds of schedules, the same ones every
+/// time; dtypes and attention masks in turn.
+std::vector<PlanCase> plan_cases(const lower::GpuTarget& target, bool quick);
 
 /// A kernel to time, for one problem; several problems may share it.
 struct TimedCase {

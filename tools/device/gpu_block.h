@@ -1,16 +1,12 @@
-// The block's memory on a GPU: tensors, weights, parameters and mask as generated kernels read them.
+// The block's memory on a GPU, with what a kernel needs besides to be launched: workspace, counters, a grid.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "block/data.h"
-#include "block/mask.h"
-#include "block/problem.h"
-#include "codegen/gpu_kernel.h"
+#include "backend/cuda/cuda_block.h"
 #include "gpu.h"
 
 namespace fusetune::device_check {
@@ -30,30 +26,25 @@ class GpuBlock {
   GpuBlock(Gpu& gpu, const block::Problem& problem, const block::Mask& mask, const block::BlockData& data);
 
   /// `values` in the tensor's shape, rounded to what it is stored as.
-  template <class Value>
-  void write(block::Tensor which, std::span<const Value> values);
-  std::vector<float> read(block::Tensor which) const;
+  void write(block::Tensor which, std::span<const float> values) { block_.write(which, values); }
+  void write(block::Tensor which, std::span<const double> values) { block_.write(which, values); }
+  std::vector<float> read(block::Tensor which) { return block_.read(which); }
 
   /// Buffers and a grid for a kernel; valid until the next bind(). The grid has as many blocks as the kernel
   /// has tasks, as many as are resident at once where it is cooperative.
   BoundKernel bind(const codegen::GpuKernel& source);
   /// Runs it once on what its live-in tensors hold; what it writes is NaN before. Returns what is wrong with
-  /// what it left behind. Throws backend::cuda::DriverError.
+  /// what it left behind: counters, bytes outside of its tensors. Throws backend::cuda::DriverError.
   std::optional<std::string> run(const codegen::GpuKernel& source);
 
  private:
-  void copy_mask(const block::Mask& mask);
-  backend::cuda::DeviceBuffer& tensor(block::Tensor which);
-  template <class Value>
-  const Value* keep(std::span<const Value> values);
-  std::optional<std::string> find_leftovers(const codegen::GpuLaunch& needs) const;
+  std::optional<std::string> find_leftovers(const codegen::GpuLaunch& needs);
 
   Gpu& gpu_;
   block::Problem problem_;
-  ft_gpu_args args_ = {};
-  std::vector<backend::cuda::DeviceBuffer> constants_;
-  std::array<backend::cuda::DeviceBuffer, block::kTensorCount> tensors_;
-  backend::cuda::DeviceBuffer scratch_, sync_;
+  backend::cuda::CudaBlock block_;
+  backend::cuda::GuardedDeviceBuffer scratch_;
+  backend::cuda::DeviceBuffer sync_;
 };
 
 }  // namespace fusetune::device_check

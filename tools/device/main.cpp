@@ -13,9 +13,11 @@ namespace fusetune::device_check {
 
 std::span<const Stage> stages() {
   static constexpr Stage kStages[] = {
-      {"device", 20, describe_device}, {"probes", 25, run_probes}, {"blocks", 30, stress_blocks},
-      {"f16", 45, check_f16},          {"bf16", 45, check_bf16},   {"f32", 45, check_f32},
-      {"rates", 15, time_rates},       {"gemm", 40, time_gemm},    {"attention", 40, time_attention},
+      {"device", 20, describe_device}, {"probes", 25, run_probes},
+      {"blocks", 30, stress_blocks},   {"f16", 45, check_f16},
+      {"bf16", 45, check_bf16},        {"f32", 45, check_f32},
+      {"plans", 30, check_plans},      {"rates", 15, time_rates},
+      {"gemm", 40, time_gemm},         {"attention", 40, time_attention},
       {"segments", 40, time_segments},
   };
   return kStages;

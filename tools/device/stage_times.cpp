@@ -195,7 +195,7 @@ class NamedCases {
   /// Tensors behind the block's input hold noise: no kernel's time depends on it.
   void fill_inputs(const codegen::GpuKernel& kernel) {
     for (const Tensor which : kernel.reads)
-      memory_.write<float>(which, noise_of(problem_.elements(which), 1 + static_cast<std::uint32_t>(which)));
+      memory_.write(which, noise_of(problem_.elements(which), 1 + static_cast<std::uint32_t>(which)));
   }
 
   /// Relative to the first schedule's result of the same tensor; NaN for what is not finite.

@@ -26,6 +26,8 @@ void stress_blocks(Gpu& gpu, Records& records);
 void check_f16(Gpu& gpu, Records& records);
 void check_bf16(Gpu& gpu, Records& records);
 void check_f32(Gpu& gpu, Records& records);
+// stage_plans.cpp
+void check_plans(Gpu& gpu, Records& records);
 // stage_times.cpp
 void time_rates(Gpu& gpu, Records& records);
 void time_gemm(Gpu& gpu, Records& records);

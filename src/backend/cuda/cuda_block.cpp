@@ -48,7 +48,9 @@ void GuardedDeviceBuffer::write_guards() {
 
 void GuardedDeviceBuffer::write(const void* from) { memory_.write(from, bytes_, kGuardBytes); }
 void GuardedDeviceBuffer::read(void* to) const { memory_.read(to, bytes_, kGuardBytes); }
-void GuardedDeviceBuffer::fill(unsigned char value) { memory_.fill(value, bytes_, kGuardBytes); }
+void GuardedDeviceBuffer::fill(unsigned char value) {
+  if (bytes_ > 0) memory_.fill(value, bytes_, kGuardBytes);  // without memory there are no guards either
+}
 
 bool GuardedDeviceBuffer::has_damaged_guards() {
   if (bytes_ == 0) return false;
