@@ -10,6 +10,7 @@
 #include "cases.h"
 #include "gpu_block.h"
 #include "measure/check.h"
+#include "rates.h"
 #include "stages.h"
 
 namespace fusetune::device_check {
@@ -20,7 +21,7 @@ using backend::cuda::CublasLtGemm;
 using backend::cuda::DeviceBuffer;
 using block::Tensor;
 
-constexpr int kThreads = 128, kWarps = kThreads / 32;
+constexpr int kThreads = 128;
 
 /// Numbers in [-1, 1).
 std::vector<float> noise_of(std::int64_t count, std::uint32_t seed) {
@@ -31,51 +32,6 @@ std::vector<float> noise_of(std::int64_t count, std::uint32_t seed) {
     value = static_cast<float>(static_cast<std::int32_t>(state)) / 2147483648.0f;
   }
   return values;
-}
-
-// ---------------------------------------------------------------------------------- what is possible at best
-
-struct Rates {
-  double flops = 0;  // a second, of matrix products in registers, f16
-  double bytes = 0;  // a second, read and written by a copy
-};
-
-/// Products in registers on every multiprocessor.
-double matrix_rate(Gpu& gpu, const std::string& symbol) {
-  constexpr double kFlopsOfRound = 8 * 2.0 * 16 * 8 * 16;  // of a warp: eight products of 16x8x16
-  const LoadedKernel kernel = gpu.kernel(probe_image("rates.cu"), symbol);
-  const std::int64_t blocks = gpu.resident_blocks(kernel, kThreads, 0);
-  DeviceBuffer in(gpu.context(), 4 * (512 + 2 * kThreads)), out(gpu.context(), 4 * blocks * kThreads);
-  // Any halves below 2 in magnitude, in both formats: zeros would draw less power.
-  constexpr std::uint32_t kSmallHalves = 0xbfffbfffu;
-  std::vector<std::uint32_t> halves(static_cast<std::size_t>(in.bytes() / 4), 1);
-  for (std::size_t i = 1; i < halves.size(); ++i) halves[i] = halves[i - 1] * 1664525u + 1013904223u;
-  for (std::uint32_t& pair : halves) pair &= kSmallHalves;
-  in.write(halves.data(), in.bytes());
-  ft_gpu_args args = {};
-  args.tensor[0] = in.pointer();
-  args.tensor[1] = out.pointer();
-  args.batch = gpu.quick() ? 4 : 4000;
-  const Timing timing = gpu.time([&] { gpu.launch(kernel, {blocks, kThreads, 0, false}, args); });
-  return kFlopsOfRound * args.batch * static_cast<double>(blocks) * kWarps / (1e-6 * timing.microseconds);
-}
-
-/// Between two buffers far larger than the cache.
-double copy_rate(Gpu& gpu) {
-  const std::int64_t bytes = gpu.quick() ? 1 << 20 : std::int64_t{1} << 30;
-  const DeviceBuffer from(gpu.context(), bytes);
-  DeviceBuffer to(gpu.context(), bytes);
-  const Timing timing = gpu.time([&] { to.copy_from(from); });
-  return 2.0 * static_cast<double>(bytes) / (1e-6 * timing.microseconds);
-}
-
-/// Measures both and records them.
-Rates measure_rates(Gpu& gpu, Records& records) {
-  const Rates rates = {matrix_rate(gpu, "rate_mma_f16"), copy_rate(gpu)};
-  records.add(
-      "at best", rates.flops > 0 && rates.bytes > 0,
-      {{"matrix_f16_tflops", rounded(1e-12 * rates.flops)}, {"copy_tb_per_s", rounded(1e-12 * rates.bytes)}});
-  return rates;
 }
 
 // -------------------------------------------------------------------------------------- barriers and
@@ -107,26 +63,6 @@ void time_launch(Gpu& gpu, Records& records, bool cooperative) {
 
 // ----------------------------------------------------------------------------------------------------
 // kernels
-
-/// Floating-point operations of the products in a segment; a masked pair counts for nothing.
-double flops_of(const plan::SegmentVariant& variant, const block::Problem& problem, const block::Mask& mask) {
-  const auto tokens = static_cast<double>(problem.tokens()), hidden = static_cast<double>(problem.hidden()),
-             ffn = static_cast<double>(problem.ffn);
-  double pairs = 0;
-  for (std::int64_t b = 0; b < problem.batch; ++b)
-    pairs += static_cast<double>(mask.visible_count(mask.entries() == 1 ? 0 : b));
-  double flops = 0;
-  const auto add = [&](int op, double amount) {
-    if (variant.segment.contains(op)) flops += 2 * amount;
-  };
-  add(0, tokens * hidden * 3 * hidden);
-  add(2, pairs * hidden);
-  add(5, pairs * hidden);
-  add(7, tokens * hidden * hidden);
-  add(10, tokens * hidden * ffn);
-  add(12, tokens * ffn * hidden);
-  return flops;
-}
 
 /// Bytes that a segment reads and writes at least.
 double bytes_of(const codegen::GpuKernel& kernel, const block::Problem& problem) {
@@ -236,16 +172,12 @@ class NamedCases {
     records_.add(one.name, difference <= 2 * measure::bounds(problem_.dtype).norm, fields);
   }
 
-  /// A time and what it means. The rate is that of 16-bit products: float32 has no share of it.
+  /// A time and what it means. The rates are those of 16-bit products: float32 has no share of them.
   nlohmann::ordered_json figures(const TimedCase& one, const Timing& timing) const {
-    const double flops = flops_of(one.kernel.variant, problem_, mask_), seconds = 1e-6 * timing.microseconds;
     nlohmann::ordered_json fields = {{"us", rounded(timing.microseconds)},
-                                     {"spread", rounded(timing.spread, 2)},
-                                     {"tflops", rounded(1e-12 * flops / seconds)}};
-    if (problem_.dtype == block::Dtype::f32) return fields;
-    const double floor = std::max(flops / rates_.flops, bytes_of(one.kernel, problem_) / rates_.bytes);
-    fields["of_matrix_rate"] = rounded(flops / seconds / rates_.flops, 3);
-    fields["of_bound"] = rounded(floor / seconds, 3);
+                                     {"spread", rounded(timing.spread, 2)}};
+    fields.update(shares(rates_, timing.microseconds, flops_of(one.kernel.variant, problem_, mask_),
+                         bytes_of(one.kernel, problem_), problem_.dtype != block::Dtype::f32));
     return fields;
   }
 

@@ -1,7 +1,9 @@
 // The stages of a check. Each runs in a process of its own and writes what it finds at once.
 #pragma once
 
+#include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "gpu.h"
@@ -9,10 +11,19 @@
 
 namespace fusetune::device_check {
 
+/// Where a stage of the program itself runs.
+struct Place {
+  std::string stage;
+  std::filesystem::path tree, out, work, program;  // out: the results' folder; work: for what is no result
+  bool quick = false;
+  int seconds = 0;  // its limit
+};
+
 struct Stage {
   std::string_view name;
-  int seconds;  // its limit
-  void (*run)(Gpu& gpu, Records& records);
+  std::string_view limit;                      // seconds, or a share of what is left: "25%"
+  void (*on_gpu)(Gpu& gpu, Records& records);  // null: it runs the program
+  void (*of_program)(const Place& place, Records& records) = nullptr;
 };
 /// The most important first.
 std::span<const Stage> stages();
@@ -33,5 +44,7 @@ void time_rates(Gpu& gpu, Records& records);
 void time_gemm(Gpu& gpu, Records& records);
 void time_attention(Gpu& gpu, Records& records);
 void time_segments(Gpu& gpu, Records& records);
+// stage_tuning.cpp
+void tune(const Place& place, Records& records);
 
 }  // namespace fusetune::device_check

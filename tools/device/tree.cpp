@@ -15,6 +15,7 @@
 #include "cases.h"
 #include "gpu.h"
 #include "image.h"
+#include "tuning.h"
 
 namespace fusetune::device_check {
 namespace {
@@ -76,6 +77,42 @@ int compile_cubins(const Preparation& what, const backend::cuda::Architecture& a
   base::note(fmt::format("{}: {} kernels, {} compiled now, {} failed", architecture.name(), images.size(),
                          results.size(), failed));
   return failed;
+}
+
+std::vector<backend::cuda::CubinSource> first_sources(const Preparation& what) {
+  std::vector<backend::cuda::CubinSource> sources;
+  for (const backend::cuda::Architecture& architecture : what.architectures)
+    for (const TunedProblem& tuned : tuned_problems(what.quick))
+      for (const codegen::GpuKernel& kernel :
+           first_candidates(tuned.problem, target_of(architecture), what.quick))
+        sources.push_back({kernel.variant.to_string(), kernel.symbol,
+                           codegen::translation_unit({&kernel, 1}, codegen::GpuDialect::cuda), architecture});
+  return sources;
+}
+
+/// Compiles what the searches begin with into cache/, where fusetune's own compiler looks it up. A kernel
+/// that does not compile is for the search to find.
+void fill_cache(const Preparation& what) {
+  const std::vector<backend::cuda::CubinSource> sources = first_sources(what);
+  const backend::cuda::Nvrtc nvrtc;
+  base::Hasher hasher;
+  hasher.add(nvrtc.identity());
+  for (const backend::cuda::CubinSource& source : sources)
+    hasher.add(source.architecture.name()).add(source.text);
+  backend::cuda::CubinOptions options;
+  options.jobs = what.jobs;
+  options.cache_directory = what.tree / "cache";
+  const fs::path stamp = options.cache_directory / "of";  // entries of other sources would travel for nothing
+  if (!fs::exists(stamp) || base::read_file(stamp) != hasher.hex()) fs::remove_all(options.cache_directory);
+  create_folder(options.cache_directory);
+  base::write_file_atomic(stamp, hasher.hex());
+  backend::cuda::CubinCompiler compiler(nvrtc, options);
+  const std::size_t missing = compiler.count_missing(sources);
+  compiler.compile(sources, [&](int done, int total) {
+    constexpr int kStep = 50;
+    if (done % kStep == 0) base::note(fmt::format("searches: {} of {} kernels", done, total));
+  });
+  base::note(fmt::format("searches: {} kernels, {} compiled now", sources.size(), missing));
 }
 
 Libraries compile_for_emulator(const std::map<std::string, Image>& images, int jobs) {
@@ -162,6 +199,7 @@ int prepare(const Preparation& what) {
   int failed = 0;
   for (const backend::cuda::Architecture& architecture : what.architectures)
     failed += compile_cubins(what, architecture);
+  fill_cache(what);
   write_answers(what.tree, what.jobs);
   if (what.emulation) write_emulation(what);
   return failed;

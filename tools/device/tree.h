@@ -1,6 +1,7 @@
 // The folder with the kernels: what tools/device_check packs for another machine, and unpacks there.
 //
 //   sm_90a/<id>-<hash>.cubin       one folder for each architecture
+//   cache/cubins/...               fusetune's own cache of kernels, with those that its searches begin with
 //   answers/<name>.bin             what the emulator says for each probe
 //   simt/<id>.so                   for rehearsal only: the kernels for the fake driver
 #pragma once

@@ -1,0 +1,31 @@
+// The problems that are tuned by the program itself, and the kernels that such a search asks for first.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/cuda/architecture.h"
+#include "block/problem.h"
+#include "codegen/gpu_kernel.h"
+
+namespace fusetune::device_check {
+
+struct TunedProblem {
+  std::string_view stage;            // "tune-1x128"
+  block::Problem problem;            // f16
+  std::vector<std::string> options;  // the same problem on fusetune's command line
+};
+/// bert-base with a batch of 1 and 128 tokens, 8 and 512, 8 and 1024 under bigbird. `quick`: three masks of a
+/// block that the emulator runs in a moment.
+std::vector<TunedProblem> tuned_problems(bool quick);
+/// The one of a stage. Throws base::InternalError for a stage that tunes nothing.
+TunedProblem tuned_problem(std::string_view stage, bool quick);
+
+/// What `search --strategy guided` begins with: every variant with its default schedule, the lone products
+/// with all of theirs, so that they need no compiler where they run. `quick`: the unfused, all-fused and
+/// ByteTransformer's plans.
+std::vector<codegen::GpuKernel> first_candidates(const block::Problem& problem,
+                                                 const lower::GpuTarget& target, bool quick);
+
+}  // namespace fusetune::device_check
