@@ -206,14 +206,21 @@ std::vector<TimedCase> timed_cases(std::string_view group, const lower::GpuTarge
   throw base::InternalError(fmt::format("there is no group {} of timed kernels", group));
 }
 
-std::vector<codegen::GpuKernel> all_kernels(const lower::GpuTarget& target, bool quick) {
+std::vector<codegen::GpuKernel> all_kernels(const lower::GpuTarget& target, bool quick,
+                                            std::span<const std::string> stages) {
+  const auto wanted = [&](std::string_view stage) {
+    return stages.empty() || std::find(stages.begin(), stages.end(), stage) != stages.end();
+  };
   std::vector<codegen::GpuKernel> kernels;
   for (const Dtype dtype : {Dtype::f16, Dtype::bf16, Dtype::f32})
-    for (FamilyCase& one : family_cases(dtype, target, quick)) kernels.push_back(std::move(one.kernel));
-  for (PlanCase& one : plan_cases(target, quick))
-    std::move(one.kernels.begin(), one.kernels.end(), std::back_inserter(kernels));
+    if (wanted(name(dtype)))
+      for (FamilyCase& one : family_cases(dtype, target, quick)) kernels.push_back(std::move(one.kernel));
+  if (wanted("plans"))
+    for (PlanCase& one : plan_cases(target, quick))
+      std::move(one.kernels.begin(), one.kernels.end(), std::back_inserter(kernels));
   for (const std::string_view group : kTimedGroups)
-    for (TimedCase& one : timed_cases(group, target, quick)) kernels.push_back(std::move(one.kernel));
+    if (wanted(group))
+      for (TimedCase& one : timed_cases(group, target, quick)) kernels.push_back(std::move(one.kernel));
   return kernels;
 }
 

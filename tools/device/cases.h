@@ -43,7 +43,8 @@ inline constexpr std::string_view kTimedGroups[] = {"gemm", "attention", "segmen
 /// All cases of a group, those of one name together. f16, and some products in bf16 and float32.
 std::vector<TimedCase> timed_cases(std::string_view group, const lower::GpuTarget& target, bool quick);
 
-/// Every kernel that any stage runs.
-std::vector<codegen::GpuKernel> all_kernels(const lower::GpuTarget& target, bool quick);
+/// Every kernel that these stages run; no stages: that any runs.
+std::vector<codegen::GpuKernel> all_kernels(const lower::GpuTarget& target, bool quick,
+                                            std::span<const std::string> stages);
 
 }  // namespace fusetune::device_check

@@ -42,6 +42,7 @@ constexpr int kDone = 0, kFoundWrong = 1, kUsage = 2, kNoDevice = 3, kBroken = 4
 
 struct Options {
   std::string tree, architectures = "sm_80,sm_90a", stage, out, state, work, program;
+  std::vector<std::string> stages;
   bool quick = false, emulation = false;
   int jobs = 0, seconds = 0;
 };
@@ -49,6 +50,7 @@ struct Options {
 int prepare_tree(const Options& options) {
   Preparation what{.tree = options.tree,
                    .architectures = {},
+                   .stages = options.stages,
                    .quick = options.quick,
                    .emulation = options.emulation,
                    .jobs = options.jobs};
@@ -124,6 +126,7 @@ int run(int argc, char** argv) {
   CLI::App* const prepare_command =
       app.add_subcommand("prepare", "compile every kernel, emulate every probe");
   prepare_command->add_option("--arch", options.architectures, "architectures, with commas between them");
+  prepare_command->add_option("--stage", options.stages, "only what this stage runs; may be repeated");
   prepare_command->add_option("--jobs", options.jobs, "compilers at the same time");
   prepare_command->add_flag("--emulation", options.emulation, "also for the fake driver");
   CLI::App* const stage_command = app.add_subcommand("stage", "run one stage");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -32,10 +33,11 @@ void create_folder(const fs::path& folder) {
 }
 
 /// Everything that the stages load on one architecture, once each.
-std::map<std::string, Image> all_images(const backend::cuda::Architecture& architecture, bool quick) {
+std::map<std::string, Image> all_images(const Preparation& what,
+                                        const backend::cuda::Architecture& architecture) {
   std::map<std::string, Image> images;
   for (Image& image : probe_images()) images.emplace(image.cubin_name(), std::move(image));
-  for (const codegen::GpuKernel& kernel : all_kernels(target_of(architecture), quick)) {
+  for (const codegen::GpuKernel& kernel : all_kernels(target_of(architecture), what.quick, what.stages)) {
     Image image = segment_image(kernel);
     images.emplace(image.cubin_name(), std::move(image));
   }
@@ -48,7 +50,7 @@ int compile_cubins(const Preparation& what, const backend::cuda::Architecture& a
   create_folder(folder);
   std::vector<backend::cuda::CubinSource> sources;
   std::vector<fs::path> files;
-  const std::map<std::string, Image> images = all_images(architecture, what.quick);
+  const std::map<std::string, Image> images = all_images(what, architecture);
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))  // of earlier sources
     if (!images.contains(entry.path().filename().string())) fs::remove(entry.path());
   for (const auto& [file, image] : images) {
@@ -82,11 +84,15 @@ int compile_cubins(const Preparation& what, const backend::cuda::Architecture& a
 std::vector<backend::cuda::CubinSource> first_sources(const Preparation& what) {
   std::vector<backend::cuda::CubinSource> sources;
   for (const backend::cuda::Architecture& architecture : what.architectures)
-    for (const TunedProblem& tuned : tuned_problems(what.quick))
+    for (const TunedProblem& tuned : tuned_problems(what.quick)) {
+      const bool is_wanted = what.stages.empty() || std::find(what.stages.begin(), what.stages.end(),
+                                                              tuned.stage) != what.stages.end();
+      if (!is_wanted) continue;
       for (const codegen::GpuKernel& kernel :
            first_candidates(tuned.problem, target_of(architecture), what.quick))
         sources.push_back({kernel.variant.to_string(), kernel.symbol,
                            codegen::translation_unit({&kernel, 1}, codegen::GpuDialect::cuda), architecture});
+    }
   return sources;
 }
 
@@ -170,7 +176,7 @@ void write_answers(const fs::path& tree, int jobs) {
 void write_emulation(const Preparation& what) {
   create_folder(what.tree / "simt");
   for (const backend::cuda::Architecture& architecture : what.architectures)
-    for (const auto& [id, library] : compile_for_emulator(all_images(architecture, what.quick), what.jobs))
+    for (const auto& [id, library] : compile_for_emulator(all_images(what, architecture), what.jobs))
       base::write_file_atomic(what.tree / "simt" / (id + ".so"), base::read_file(library->path()));
 }
 

@@ -24,9 +24,10 @@ std::vector<std::uint32_t> read_answer(const std::filesystem::path& tree, const 
 struct Preparation {
   std::filesystem::path tree;
   std::vector<backend::cuda::Architecture> architectures;
-  bool quick = false;      // only what a rehearsal runs
-  bool emulation = false;  // simt/ too
-  int jobs = 0;            // compilers at the same time; 0: one a CPU
+  std::vector<std::string> stages;  // what they run; empty: what all run
+  bool quick = false;               // only what a rehearsal runs
+  bool emulation = false;           // simt/ too
+  int jobs = 0;                     // compilers at the same time; 0: one a CPU
 };
 /// Compiles every kernel, runs every probe in the emulator. Returns how many kernels did not compile. Throws
 /// base::EnvironmentError without NVRTC or a C++ compiler.
