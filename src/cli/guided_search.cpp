@@ -23,7 +23,7 @@ search::StopConditions GuidedSearch::stop_of_plans() const {
   search::StopConditions stop;  // its rounds are few: --early-stop is for the segments
   if (settings_.stop.trials) stop.trials = *settings_.stop.trials - segments_.counts().measured;
   if (const auto limit = settings_.stop.seconds)
-    stop.seconds = std::max(kPlanShare * *limit, *limit - segment_seconds_);
+    stop.seconds = std::max(search::kPlanShare * *limit, *limit - segment_seconds_);
   return stop;
 }
 

@@ -20,7 +20,7 @@ class GuidedSearch : public Searcher {
                std::uint64_t seed);
 
   /// Where --trials ends the segments there is no second stage; where --time-limit does, it still has
-  /// kPlanShare of that limit.
+  /// search::kPlanShare of that limit.
   std::string run(SearchProgress& progress) override;
   const SearchCounts& counts() const override { return plans_ == nullptr ? segments_.counts() : counts_; }
   std::string summary() const override;
@@ -37,8 +37,6 @@ class GuidedSearch : public Searcher {
   }
   std::optional<search::PruningReport> pruning() const override { return segments_.pruning(); }
   std::optional<PlanCounts> plan_counts() const override;
-
-  static constexpr double kPlanShare = 0.2;
 
  private:
   search::StopConditions stop_of_plans() const;

@@ -32,11 +32,12 @@ int difference(const plan::FusionPlan& a, const plan::FusionPlan& b) {
 
 }  // namespace
 
-PlanRefinement::PlanRefinement(const plan::VariantCosts& costs, int finalists, std::uint64_t seed)
+PlanRefinement::PlanRefinement(const plan::VariantCosts& costs, int finalists, std::uint64_t seed,
+                               std::span<const plan::FusionPlan> among)
     : finalists_(static_cast<std::size_t>(
           std::clamp(finalists, 0, kMaximumFinalists - static_cast<int>(reference_plans().size())))),
       random_(seed) {
-  for (const plan::FusionPlan& plan : plan::all_plans())
+  for (const plan::FusionPlan& plan : among)
     if (const double sum = plan::plan_cost(plan, costs); std::isfinite(sum)) plans_.push_back({plan, sum});
   std::stable_sort(plans_.begin(), plans_.end(), [](const Known& a, const Known& b) {
     return std::tuple(a.sum_us, a.plan.kernel_count()) < std::tuple(b.sum_us, b.plan.kernel_count());

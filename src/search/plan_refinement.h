@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "plan/shortest_path.h"
@@ -21,10 +22,15 @@
 
 namespace fusetune::search {
 
+/// Of a time limit that the kernels used up, what plans get on top of it.
+inline constexpr double kPlanShare = 0.2;
+
 class PlanRefinement : public PlanStrategy {
  public:
   /// `costs`: of each variant, timed alone. `finalists`: the plans that finalists() will be asked for.
-  PlanRefinement(const plan::VariantCosts& costs, int finalists, std::uint64_t seed);
+  /// `among`: the plans it may ask for, all of them but in a replay of some.
+  PlanRefinement(const plan::VariantCosts& costs, int finalists, std::uint64_t seed,
+                 std::span<const plan::FusionPlan> among = plan::all_plans());
   std::vector<PlanCandidate> ask(int limit) override;
   void tell(const plan::FusionPlan& plan, const Trial& trial) override;
   /// At most.

@@ -25,6 +25,13 @@ Trial PlanReplay::measure(const plan::FusionPlan& plan) const {
   return found == times_.end() ? Trial{} : Trial{true, found->second};
 }
 
+void PlanReplayResult::tell(const plan::FusionPlan& plan, const Trial& trial, double spent) {
+  if (!trial.ok || trial.time_us >= best_us) return;
+  best = plan;
+  best_us = trial.time_us;
+  improvements.push_back({spent, plan, trial.time_us});
+}
+
 PlanReplayResult replay_plans(PlanStrategy& strategy, const PlanReplay& replay, std::int64_t trials) {
   constexpr std::int64_t kBatch = 32;  // as many as a search compiles together
   PlanReplayResult result;
@@ -35,10 +42,7 @@ PlanReplayResult replay_plans(PlanStrategy& strategy, const PlanReplay& replay, 
     for (const PlanCandidate& candidate : asked) {
       const Trial trial = replay.measure(candidate.plan);
       ++result.trials;
-      if (trial.ok && trial.time_us < result.best_us) {
-        result.best = candidate.plan;
-        result.best_us = trial.time_us;
-      }
+      result.tell(candidate.plan, trial, static_cast<double>(result.trials));
       strategy.tell(candidate.plan, trial);
     }
   }

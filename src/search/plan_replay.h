@@ -27,12 +27,23 @@ class PlanReplay {
   double best_us_;
 };
 
+/// A plan that was faster than all before it.
+struct Improvement {
+  double spent = 0;  // trials up to this one, it included; kernels count as their share of one
+  plan::FusionPlan plan = plan::FusionPlan::unfused();
+  double time_us = 0;
+};
+
 struct PlanReplayResult {
   plan::FusionPlan best = plan::FusionPlan::unfused();
-  double best_us = 0;
+  double best_us = 0;  // +infinity: no plan was timed
   std::int64_t trials = 0;
   /// How much slower than the recording's best: 0.01 is 1 %.
   double regret = 0;
+  std::vector<Improvement> improvements = {};  // each slower than the next; the last one is `best`
+
+  /// Takes a plan's time in.
+  void tell(const plan::FusionPlan& plan, const Trial& trial, double spent);
 };
 
 /// Runs a strategy until it is done or has had `trials` plans timed. Throws base::InternalError where it asks
