@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/number.h"
+#include "report/html.h"
 #include "report/text_width.h"
 
 namespace fusetune::report {
@@ -125,6 +126,22 @@ std::string Table::to_json() const {
             object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   }
   return text + (rows_.empty() ? "]\n" : "\n]\n");
+}
+
+std::string Table::to_html() const {
+  std::string text = "<table>\n<thead><tr>";
+  for (const Column& column : columns_) text += "<th>" + escape_html(column.heading) + "</th>";
+  text += "</tr></thead>\n<tbody>\n";
+  for (const auto& row : rows_) {
+    text += "<tr>";
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const std::string cell =
+          cell_text(row[c], [&](double value) { return base::format_fixed(value, columns_[c].digits); });
+      text += (is_number(row[c]) ? "<td class=\"number\">" : "<td>") + escape_html(cell) + "</td>";
+    }
+    text += "</tr>\n";
+  }
+  return text + "</tbody>\n</table>\n";
 }
 
 }  // namespace fusetune::report

@@ -1,4 +1,4 @@
-// Rows of results, written as aligned text, CSV or JSON.
+// Rows of results, written as aligned text, CSV, JSON or HTML.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,8 @@ class Table {
   std::string to_csv() const;
   /// An array of objects, one per line; null where there is nothing or a number is not finite.
   std::string to_json() const;
+  /// A <table>, every cell escaped; numbers as in text.
+  std::string to_html() const;
 
  private:
   std::vector<Column> columns_;

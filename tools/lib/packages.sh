@@ -5,7 +5,7 @@
 build_packages=(
   g++ cmake ninja-build pkg-config
   libboost-context-dev libcli11-dev libfmt-dev libsqlitecpp-dev libsqlite3-dev nlohmann-json3-dev libxxhash-dev
-  librandom123-dev libxgboost-dev xgboost
+  librandom123-dev libxgboost-dev xgboost libjs-chart.js
 )
 # To run its tests as well.
 test_packages=(
