@@ -47,9 +47,9 @@ constexpr std::array kCommands = {
             "  fusetune predict 0100010111011101           prints the time and 1 (High Performance) or 0\n"
             "  fusetune predict --all --csv --cost-model bert.json",
             run_predict},
-    Command{"evaluate", "says how good the cost model is on recorded data",
-            "  fusetune evaluate --data train_data_xgboost.txt\n  fusetune evaluate --db fusetune.db "
-            "--strategies --trials 16,32,64",
+    Command{"evaluate", "says how good cost model and strategies are on recorded data",
+            "  fusetune evaluate --data train_data_xgboost.txt\n"
+            "  fusetune evaluate --strategies all --replay fusetune.db --repeats 20 --chart strategies.html",
             run_evaluate},
     Command{"db", "looks at, compares, moves and removes recorded measurements",
             "  fusetune db stats\n"
@@ -75,7 +75,10 @@ constexpr std::array kCommands = {
             "  fusetune explain 48996 --preset minilm-l6\n"
             "  fusetune explain 20480 --preset bert-base --seq 64 --csv",
             run_explain},
-    Command{"report", "writes one HTML page about a search", "", nullptr},
+    Command{"report", "writes one HTML page about a search",
+            "  fusetune report                             the newest search of fusetune.db, as report.html\n"
+            "  fusetune report --db records.jsonl.gz --run 3 --out search3.html",
+            run_report},
     Command{"worker", "runs candidates for another fusetune process", "", run_worker, true},
 };
 

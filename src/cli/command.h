@@ -21,10 +21,10 @@ inline constexpr int kInterrupted = 130;
 
 struct Command {
   std::string_view name;
-  std::string_view summary;                // one line, lower case, no full stop
-  std::string_view example;                // one or more command lines, shown by --help
-  int (*run)(Options& options) = nullptr;  // nullptr: a later version brings it; refused by name
-  bool hidden = false;                     // not in the list of commands
+  std::string_view summary;  // one line, lower case, no full stop
+  std::string_view example;  // one or more command lines, shown by --help
+  int (*run)(Options& options) = nullptr;
+  bool hidden = false;  // not in the list of commands
 };
 
 std::span<const Command> commands();
@@ -45,6 +45,7 @@ int run_predict(Options& options);
 int run_profile(Options& options);
 int run_explain(Options& options);
 int run_evaluate(Options& options);
+int run_report(Options& options);
 int run_export(Options& options);  // export_command.cpp
 
 }  // namespace fusetune::cli

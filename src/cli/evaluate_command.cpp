@@ -4,13 +4,10 @@
 
 #include <cmath>
 
-#include "base/error.h"
-#include "base/number.h"
-#include "base/text.h"
 #include "cli/command.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
-#include "cli/strategy_comparison.h"
+#include "cli/strategy_arguments.h"
 #include "cli/training_source.h"
 #include "model/evaluation.h"
 
@@ -55,40 +52,6 @@ std::string legend(const model::Evaluation& plans) {
   return text;
 }
 
-/// "16,32,64".
-std::vector<std::int64_t> parse_trials(const std::string& text) {
-  std::vector<std::int64_t> trials;
-  for (const std::string& word : base::split(text, ',')) {
-    const auto number = base::parse_int(word);
-    if (!number || *number < 1)
-      throw base::UsageError("--trials: expected whole numbers above 0 with commas between them, not '" +
-                             text + "'");
-    trials.push_back(*number);
-  }
-  return trials;
-}
-
-int evaluate_strategies(const TrainingSource& source, ComparisonOptions options, const RowsOutput& output) {
-  const auto& groups = source.set.groups();
-  if (groups.size() > 1)
-    throw base::UsageError(
-        fmt::format("--strategies compares them on one problem, and {} has {}: name one with --problem",
-                    source.name, groups.size()));
-  if (groups.empty()) return say_too_little(source.name + " has no plan with a time");
-  if (source.set.features().schema() == model::Schema::plan)
-    options.problem = block::Problem::parse(groups.front());
-  std::vector<search::TimedPlan> recorded;
-  const auto examples = source.set.examples();
-  for (std::size_t i = 0; i < examples.size(); ++i)
-    recorded.push_back({source.plans[i], examples[i].time, examples[i].uniform});
-  const report::Table table = compare_strategies(recorded, options);
-  if (output.write(table)) return kDone;
-  print(table.to_text() +
-        fmt::format("\nRegret against the fastest of {} recorded plans, over {} searches each.\n",
-                    recorded.size(), options.repeats));
-  return kDone;
-}
-
 }  // namespace
 
 int run_evaluate(Options& options) {
@@ -99,25 +62,16 @@ int run_evaluate(Options& options) {
   arguments.declare(options);
   fit.declare(options);
   options.integer("--folds", folds, "N", "parts that plans are held out in, one after the other", 2, 100);
-  bool strategies = false;
-  std::string trials = "16,32,64,128";
-  ComparisonOptions comparison;
-  options.flag("--strategies", strategies,
-               "instead of the model: searches of whole plans on the recorded times");
-  options.text("--trials", trials, "N,N,...", "with --strategies: plans that a search may time");
-  options.integer("--repeats", comparison.repeats, "N", "with --strategies: searches of each kind", 1, 1000);
+  StrategyArguments strategies;
   output.declare(options);
+  strategies.declare(options);
   options.parse();
   output.check();
-  for (const char* name : {"--trials", "--repeats"})
-    if (options.given(name) && !strategies)
-      throw base::UsageError(std::string(name) + " belongs to --strategies");
-  comparison.trials = parse_trials(trials);
+  strategies.check(options, output, arguments);
 
   const model::TrainOptions train_options = fit.options();
-  comparison.seed = train_options.seed;
   const TrainingSource source = arguments.read();
-  if (strategies) return evaluate_strategies(source, comparison, output);
+  if (strategies.wanted()) return strategies.run(source, train_options.seed, output);
   const model::Evaluation plans = model::cross_validate_plans(source.set, train_options, folds, folds);
   if (!plans.missing.empty())
     return say_too_little(fmt::format("{} is too little to evaluate: {}", source.name, plans.missing));

@@ -21,12 +21,9 @@ std::string overview() {
       "fusetune finds the fastest way to split a transformer encoder block into kernels.\n\n"
       "Usage: fusetune COMMAND [OPTIONS]\n\nCommands:\n";
   for (const Command& command : commands())
-    if (!command.hidden && command.run) text += fmt::format("  {:<10} {}\n", command.name, command.summary);
-  text += "\nWith a later version:";
-  for (const Command& command : commands())
-    if (!command.run) text += fmt::format(" {}", command.name);
+    if (!command.hidden) text += fmt::format("  {:<10} {}\n", command.name, command.summary);
   text +=
-      "\n\nfusetune COMMAND --help    options and an example\n"
+      "\nfusetune COMMAND --help    options and an example\n"
       "fusetune --version         the version\n\n"
       "Exit codes: 0 done, 1 it ran and the answer is bad, 2 wrong usage, 3 something is missing here,\n"
       "130 interrupted.\n";
@@ -61,7 +58,6 @@ int dispatch(std::vector<std::string> words) {
     return kDone;
   }
   const Command& command = find_command(name);
-  if (!command.run) throw base::UsageError(fmt::format("the command {} comes with a later version", name));
   Options options(command, std::move(words));
   return command.run(options);
 }

@@ -4,17 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/number.h"
 #include "cli/comparable_times.h"
 #include "cli/output.h"
 #include "cli/recorded_file.h"
+#include "cli/recorded_segments.h"
 #include "search/plan_model.h"
 #include "search/plan_replay.h"
 #include "search/replay.h"
@@ -41,15 +40,6 @@ store::Contents read_recorded(const ReplayRequest& request) {
                                      request.file, what, request.cache_mode));
 }
 
-lower::CpuTarget target_of(const store::Contents& contents) {
-  const std::map<std::string, std::string>& fields = contents.environments.front().fields;
-  lower::CpuTarget target;
-  if (const auto isa = fields.find("isa"); isa != fields.end()) target.isa = lower::parse_isa(isa->second);
-  if (const auto threads = fields.find("threads"); threads != fields.end())
-    target.threads = static_cast<int>(base::parse_int(threads->second).value_or(1));
-  return target;
-}
-
 model::TrainOptions seeded(const block::Problem& problem) {
   model::TrainOptions options;
   options.seed = problem.seed;
@@ -58,20 +48,18 @@ model::TrainOptions seeded(const block::Problem& problem) {
 
 ReplayedSearch replay_segments(const ReplayRequest& request) {
   const store::Contents contents = read_recorded(request);
-  std::vector<search::Recording> recordings;
+  const std::vector<search::Recording> recordings = recorded_segments(contents, request.file);
   search::Incumbents best;
-  for (const store::TuningRecord& record : usable_times(contents.segments, request.file)) {
-    const search::Trial trial{true, record.measurement.time.median_us};
-    recordings.push_back({record.key.variant, record.schedule, trial});
-    best.tell({record.key.variant, lower::Schedule::parse(record.schedule)}, trial);
-  }
+  for (const search::Recording& one : recordings)
+    best.tell({one.variant, lower::Schedule::parse(one.schedule)}, one.trial);
   ReplayedSearch result;
   result.recorded = static_cast<std::int64_t>(recordings.size());
   result.recorded_best_us = best.best_sum_us();
   if (std::isinf(result.recorded_best_us)) fail_empty(request, "segments that make a plan,");
   result.environment = describe(contents.environments.front());
   const search::Replay replay(recordings);
-  search::FittedSegmentModel model(request.problem, target_of(contents), seeded(request.problem));
+  search::FittedSegmentModel model(request.problem, target_of(contents.environments.front()),
+                                   seeded(request.problem));
   const auto strategy = search::make_strategy(request.strategy, replay.space(), request.problem.seed, &model);
   const search::ReplayResult found = search::replay_search(*strategy, replay, request.stop);
   result.trials = found.trials;

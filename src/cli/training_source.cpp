@@ -102,6 +102,8 @@ TrainingSource from_database(const std::string& file, const std::string& environ
   base::note(fmt::format("{}: {} plans of {}; {}; {} with other schedules, of which the fastest counts", file,
                          times.size(), describe(environment), comparable.left_out(), repeated));
   TrainingSource source = from_times(times, file, environment);
+  source.fingerprint = environment.fingerprint;
+  source.cache_mode = cache_mode;
   source.set.count_left_out(static_cast<int>(comparable.failed + comparable.other_units));
   return source;
 }

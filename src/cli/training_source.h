@@ -15,12 +15,18 @@ struct TrainingSource {
   std::string environment;                   // where they were measured; empty: nobody said
   std::string name;                          // of the file
   std::vector<plan::FusionPlan> plans = {};  // of the set's rows, in order
+  // Which rows of a database they are; empty: it was a file of masks and values.
+  std::string fingerprint = {}, cache_mode = {};
 };
 
 class TrainingArguments {
  public:
   /// --data, --db, --environment, --problem, --cache
   void declare(Options& options);
+  /// Instead of --db.
+  void set_database(const std::string& file) { database_ = file; }
+  /// Neither --data nor --db was given.
+  bool empty() const { return data_.empty() && database_.empty(); }
   /// Reads what was asked for and says on standard error what was left out. Throws base::UsageError: neither
   /// or both given, bad lines, several environments and none chosen.
   TrainingSource read() const;

@@ -11,10 +11,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-const std::vector<std::string> kCommands = {"translate", "encode",   "space",  "generate", "search", "run",
-                                            "verify",    "bench",    "db",     "devices",  "doctor", "train",
-                                            "predict",   "evaluate", "export", "profile",  "explain"};
-const std::vector<std::string> kLater = {"report"};
+const std::vector<std::string> kCommands = {
+    "translate", "encode", "space", "generate", "search",   "run",    "verify",  "bench",   "db",
+    "devices",   "doctor", "train", "predict",  "evaluate", "export", "profile", "explain", "report"};
 
 /// Bytes that would move a terminal's cursor or change its colours.
 TEST(Program, VersionIsOneLine) {
@@ -29,7 +28,6 @@ TEST(Program, HelpListsEveryCommandButHiddenOnes) {
     const Outcome run = fusetune({word});
     EXPECT_EQ(run.exit_code, 0);
     for (const std::string& command : kCommands) EXPECT_THAT(run.out, HasSubstr("\n  " + command + " "));
-    for (const std::string& command : kLater) EXPECT_THAT(run.out, HasSubstr(" " + command));
     EXPECT_THAT(run.out, Not(HasSubstr("worker")));
   }
 }
@@ -67,14 +65,6 @@ TEST(Program, UnknownOptionsSuggestTheNearest) {
   EXPECT_THAT(fusetune({"verify", "7", "--haeds=3"}).err, HasSubstr("did you mean --heads?"));
   EXPECT_EQ(fusetune({"translate", "--no-such-thing", "7"}).exit_code, 2);
   EXPECT_EQ(fusetune({"verify", "7", "--no-verify"}).exit_code, 2);
-}
-
-TEST(Program, LaterCommandsAreRefusedByName) {
-  for (const std::string& command : kLater) {
-    const Outcome run = fusetune({command, "48996"});
-    EXPECT_EQ(run.exit_code, 2) << command;
-    EXPECT_THAT(run.err, HasSubstr("the command " + command + " comes with a later version"));
-  }
 }
 
 TEST(Program, BackendsThatCannotTimeAreRefusedWithTheReason) {

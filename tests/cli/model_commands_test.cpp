@@ -351,38 +351,6 @@ TEST_F(ModelCommands, RecordedLinesStandForTheirDatabase) {
   EXPECT_THAT(run({"train", "--db", "cut.jsonl.gz"}).err, HasSubstr("cut.jsonl.gz: gzip cannot unpack it"));
 }
 
-TEST_F(ModelCommands, StrategiesAreComparedOnRecordedPlans) {
-  fill(path("fusetune.db"));
-  const std::vector<std::string> words = {"evaluate", "--db",      "fusetune.db", "--strategies", "--trials",
-                                          "8,60",     "--repeats", "3",           "--problem",    "seq=64"};
-  const auto with = [&](const std::string& word) {
-    std::vector<std::string> more = words;
-    more.push_back(word);
-    return run(more);
-  };
-  const Outcome compared = with("--json");
-  ASSERT_EQ(compared.exit_code, 0) << compared.err;
-  const json rows = json::parse(compared.out);
-  ASSERT_EQ(rows.size(), 6u) << "three strategies, two numbers of trials";
-  for (const json& row : rows) {
-    EXPECT_GE(row["mean_regret_percent"], 0);
-    EXPECT_GE(row["worst_regret_percent"], row["mean_regret_percent"]);
-    EXPECT_LE(row["mean_timed"], row["trials"]);
-    // Sixty trials are all the plans there are.
-    if (row["strategy"] == "random" && row["trials"] == 60) {
-      EXPECT_EQ(row["worst_regret_percent"], 0);
-      EXPECT_EQ(row["mean_timed"], 60);
-    }
-  }
-  EXPECT_EQ(with("--json").out, compared.out) << "the same seed, the same searches";
-  EXPECT_THAT(with("--csv").out, HasSubstr("strategy,trials,mean_regret_percent"));
-  EXPECT_THAT(run({"evaluate", "--db", "fusetune.db", "--strategies"}).err, HasSubstr("has 2"));
-  EXPECT_EQ(run({"evaluate", "--db", "fusetune.db", "--trials", "8"}).exit_code, 2);
-  EXPECT_EQ(run({"evaluate", "--db", "fusetune.db", "--strategies", "--trials", "8,x"}).exit_code, 2);
-  write(kNotesFile, training_text(100));
-  EXPECT_EQ(run({"evaluate", "--data", kNotesFile, "--strategies", "--trials", "16"}).exit_code, 0);
-}
-
 /// The problem of data/recorded/small-1x64.
 const std::vector<std::string> kRecordedProblem = {"--batch",     "1",  "--seq", "64",  "--heads",  "4",
                                                    "--head-size", "32", "--ffn", "512", "--layers", "2"};

@@ -1,0 +1,20 @@
+// Recorded kernels of one problem, for strategies to be replayed on.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lower/schedule.h"
+#include "search/replay.h"
+#include "store/contents.h"
+
+namespace fusetune::cli {
+
+/// The kernels in `contents` (of one problem, environment and cache mode) whose times may be compared; what
+/// has a time in other units is said, `source` first.
+std::vector<search::Recording> recorded_segments(const store::Contents& contents, const std::string& source);
+
+/// The CPU that an environment describes.
+lower::CpuTarget target_of(const store::EnvironmentRecord& environment);
+
+}  // namespace fusetune::cli
