@@ -91,7 +91,7 @@ std::string kernel_legend(const RecordedKernels& kernels) {
       "counted for none.\n"
       "The others first tune the four lone matrix products: at most {4} kernels, {5:.1f} trials, that are "
       "not "
-      "counted for them.\n",
+      "counted for them. guided may miss plans that its kernels point to, as they were not recorded.\n",
       cost.kernel_trials(), cost.kernel_s, cost.plan_s, cost.source, tuning,
       static_cast<double>(tuning) * cost.kernel_trials());
 }
@@ -102,9 +102,7 @@ std::string legend(const StrategyComparison& comparison, const RecordedKernels* 
              "Regret: how much slower than the fastest of {0} recorded plans the best plan is that {1} "
              "timed. "
              "Found the best: searches whose plan is tied with that one, at most {2} % slower.\n"
-             "Nobody can ask for a plan that was not recorded, and {0} of {3} were: guided, whose kernels "
-             "point "
-             "to few of all plans, loses most by that.\n",
+             "Nobody can ask for a plan that was not recorded; {0} of {3} were.\n",
              comparison.recorded, repeats == 1 ? "a search" : fmt::format("each of {} searches", repeats),
              base::format_shortest(100 * base::kTieBand), plan::all_plans().size()) +
          (kernels == nullptr ? "" : kernel_legend(*kernels));
