@@ -11,7 +11,7 @@ build_packages=(
 test_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
   python3 python3-numpy python3-venv
-  clang-format git locales
+  clang-format git locales xz-utils
 )
 # To run tools/test --full as well. hipcc is 66 MB to fetch and 350 MB installed.
 full_packages=(clang-tidy-16 clang-16 libclang-rt-16-dev hipcc)
