@@ -20,8 +20,6 @@
 namespace fusetune::cli {
 namespace {
 
-using measure::Outcome;
-
 constexpr std::size_t kFailuresShown = 5;
 constexpr int kWidth = 100;
 

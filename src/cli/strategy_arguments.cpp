@@ -45,7 +45,7 @@ std::string joined(const std::vector<std::string>& words) {
 
 /// "all", "guided,random".
 std::vector<std::string> parse_strategies(const std::string& text) {
-  const std::vector<std::string> known = comparable_strategies();
+  std::vector<std::string> known = comparable_strategies();
   if (text == kAll) return known;
   std::vector<std::string> names;
   for (const std::string& word : base::split(text, ',')) {
