@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/compile_status.h"
 #include "codegen/any_kernel.h"
 
 namespace fusetune::backend {
@@ -21,7 +22,7 @@ struct CompiledKernel {
 };
 
 struct CompileResult {
-  enum class Status { ok, failed, timeout, resource_limit };
+  using Status = CompileStatus;
   Status status = Status::ok;
   CompiledKernel kernel;  // ok only
   std::string log;        // the compiler's whole output and where the source was saved; empty for ok

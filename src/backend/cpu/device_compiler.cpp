@@ -7,21 +7,6 @@
 namespace fusetune::backend::cpu {
 namespace {
 
-backend::CompileResult::Status status_of(CompileResult::Status status) {
-  using Status = backend::CompileResult::Status;
-  switch (status) {
-    case CompileResult::Status::ok:
-      return Status::ok;
-    case CompileResult::Status::failed:
-      return Status::failed;
-    case CompileResult::Status::timeout:
-      return Status::timeout;
-    case CompileResult::Status::resource_limit:
-      return Status::resource_limit;
-  }
-  throw base::InternalError("unknown compile status");
-}
-
 std::vector<codegen::KernelSource> sources_of(std::span<const codegen::AnyKernel> kernels) {
   std::vector<codegen::KernelSource> sources;
   sources.reserve(kernels.size());
@@ -42,7 +27,7 @@ class CpuDeviceCompiler final : public DeviceCompiler {
     std::vector<backend::CompileResult> results;
     for (CompileResult& result : compiler_.compile(sources_of(kernels), progress)) {
       backend::CompileResult& converted = results.emplace_back();
-      converted.status = status_of(result.status);
+      converted.status = result.status;
       converted.log = std::move(result.log);
       if (result.status != CompileResult::Status::ok) continue;
       converted.kernel = {std::move(result.kernel.source), std::move(result.kernel.library),

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/compile_status.h"
 #include "backend/cpu/cpu_info.h"
 #include "codegen/kernel_source.h"
 
@@ -41,7 +42,7 @@ struct CompiledKernel {
 };
 
 struct CompileResult {
-  enum class Status { ok, failed, timeout, resource_limit };
+  using Status = CompileStatus;
   Status status = Status::ok;
   CompiledKernel kernel;  // ok only
   std::string log;        // the compiler's whole output and where the source was saved; empty for ok

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/compile_status.h"
 #include "backend/cuda/architecture.h"
 #include "backend/cuda/nvrtc.h"
 #include "backend/cuda/ptxas_log.h"
@@ -23,7 +24,7 @@ struct CubinSource {
 };
 
 struct CubinResult {
-  enum class Status { ok, failed, timeout, resource_limit };
+  using Status = CompileStatus;
   Status status = Status::ok;
   std::string cubin;          // ok only: the image's bytes
   KernelResources resources;  // ok only

@@ -8,21 +8,6 @@
 namespace fusetune::backend::cuda {
 namespace {
 
-CompileResult::Status status_of(CubinResult::Status status) {
-  using Status = CompileResult::Status;
-  switch (status) {
-    case CubinResult::Status::ok:
-      return Status::ok;
-    case CubinResult::Status::failed:
-      return Status::failed;
-    case CubinResult::Status::timeout:
-      return Status::timeout;
-    case CubinResult::Status::resource_limit:
-      return Status::resource_limit;
-  }
-  throw base::InternalError("unknown compile status");
-}
-
 class CudaDeviceCompiler final : public DeviceCompiler {
  public:
   CudaDeviceCompiler(Nvrtc nvrtc, const Architecture& architecture, CubinOptions options,
@@ -39,7 +24,7 @@ class CudaDeviceCompiler final : public DeviceCompiler {
     });
     std::vector<CompileResult> results(kernels.size());
     for (std::size_t i = 0; i < kernels.size(); ++i) {
-      results[i].status = status_of(cubins[i].status);
+      results[i].status = cubins[i].status;
       if (cubins[i].status == CubinResult::Status::ok)
         results[i].kernel = {kernels[i], write_image(*kernels[i].gpu(), cubins[i].cubin),
                              cubins[i].compile_seconds};
