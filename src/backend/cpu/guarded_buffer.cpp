@@ -35,9 +35,15 @@ void fill_guard(std::byte* begin, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; ++i) begin[i] = static_cast<std::byte>(kPattern[i % kPattern.size()]);
 }
 
+// A page at a time: byte by byte, the guards of all copies of the weights took a third of a candidate's time.
 bool guard_intact(const std::byte* begin, std::size_t bytes) {
-  for (std::size_t i = 0; i < bytes; ++i) {
-    if (begin[i] != static_cast<std::byte>(kPattern[i % kPattern.size()])) return false;
+  static const std::array<std::byte, kGuard> whole = [] {
+    std::array<std::byte, kGuard> page{};
+    fill_guard(page.data(), page.size());
+    return page;
+  }();
+  for (std::size_t at = 0; at < bytes; at += whole.size()) {
+    if (std::memcmp(begin + at, whole.data(), std::min(whole.size(), bytes - at)) != 0) return false;
   }
   return true;
 }
