@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -15,6 +16,7 @@
 #include "cli/search_dry_run.h"
 #include "cli/search_run.h"
 #include "cli/session_options.h"
+#include "search/plan_refinement.h"
 #include "search/plan_strategy.h"
 #include "search/strategy.h"
 
@@ -110,13 +112,26 @@ void check_strategy(const std::string& name) {
                                      fmt::join(names, ", ")));
 }
 
+/// `guided` begins with a time of every segment variant. Where --trials does not pay for that, no sum of
+/// segments would be known at the end: it times whole plans then, which is said.
+std::string strategy_within_budget(const SearchArguments& arguments, const Options& options) {
+  const search::StrategyInfo* const strategy = search::find_strategy(arguments.strategy);
+  const bool small =
+      options.given("--trials") && !search::pays_for_segments(static_cast<double>(arguments.trials), 1);
+  if (strategy == nullptr || !strategy->refines_plans || !small) return arguments.strategy;
+  base::note(fmt::format(
+      "note: --trials {} does not pay for all {} segment variants: `{}` times whole plans, as `{}`",
+      arguments.trials, plan::kVariantCount, arguments.strategy, search::kSmallBudgetStrategy));
+  return std::string(search::kSmallBudgetStrategy);
+}
+
 SearchRequest request_of(const SearchArguments& arguments, const Options& options) {
   static constexpr std::array<std::string_view, 1> kDatabase = {"--db"};
   static constexpr std::array<std::string_view, 3> kSearch = {"--strategy", "--finalists", "--pairs"};
   static constexpr std::array<std::string_view, 5> kGenerate = {"--isa", "--threads", "--cxx", "--kernel-dir",
                                                                 "--db"};
   const std::string problem = arguments.problem.command_line();
-  return {.strategy = arguments.strategy,
+  return {.strategy = strategy_within_budget(arguments, options),
           .stop = arguments.stop(options),
           .fresh = arguments.fresh,
           .finalists = arguments.finalists,

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/tie_band.h"
 #include "search/plan_model.h"
+#include "search/plan_refinement.h"
 
 namespace fusetune::cli {
 namespace {
@@ -61,9 +62,12 @@ ReplayedStrategy search_once(const std::string& name, const Recorded& recorded,
                              std::optional<std::int64_t> trials, int number,
                              const ComparisonOptions& options) {
   const std::uint64_t seed = options.seed + static_cast<std::uint64_t>(number) - 1;
-  ReplayedStrategy search = name == kGuided ? search_guided(recorded, trials, seed, options)
-                                            : search_plans(*search::find_plan_strategy(name), recorded,
-                                                           trials.value(), seed, options);
+  const std::string_view plans = name == kGuided ? search::kSmallBudgetStrategy : std::string_view(name);
+  ReplayedStrategy search =
+      name == kGuided && (!trials || search::pays_for_segments(static_cast<double>(*trials),
+                                                               recorded.about->cost.kernel_trials()))
+          ? search_guided(recorded, trials, seed, options)
+          : search_plans(*search::find_plan_strategy(plans), recorded, trials.value(), seed, options);
   search.strategy = name;
   search.trials = trials;
   search.number = number;

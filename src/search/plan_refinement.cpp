@@ -12,18 +12,14 @@
 namespace fusetune::search {
 namespace {
 
-/// Of the first batch, beside the best sums. With the default of eight finalists twenty plans: more than the
-/// model has weights.
-constexpr std::size_t kDiverse = 12;
-constexpr std::size_t kRound = 8, kDrawn = 2;
-constexpr int kRounds = 3;  // after the first batch
-/// What is drawn to learn from is at most this much slower than the best: the model is to be right there.
+/// Of the first batch, beside the best sums.
+constexpr std::size_t kDiverse = 8;
+constexpr std::size_t kRound = 4;
+constexpr int kRounds = 12;  // after the first batch: with the default of eight finalists 64 plans at most
+/// What is taken to learn from is at most this much slower than the best: the model is to be right there.
 constexpr double kReach = 1.06;
-/// How much of what a plan's own time departs from its prediction is believed. That time is a median of a
-/// dozen samples, uncertain by about as much as the best plans differ (one percent, data/recorded/README.md);
-/// the prediction pools all of them but may miss what is special about the plan: as long as neither is known
-/// to be the better one, half each.
-constexpr double kBelief = 0.5;
+/// An expected improvement below this share is none worth a timing.
+constexpr double kLeastImprovement = 1e-5;
 
 int difference(const plan::FusionPlan& a, const plan::FusionPlan& b) {
   return std::popcount(static_cast<unsigned>(a.borders() ^ b.borders())) +
@@ -61,17 +57,14 @@ void PlanRefinement::tell(const plan::FusionPlan& plan, const Trial& trial) {
   if (known == plans_.end())
     throw base::InternalError("a plan was told that nobody asked for: " + plan.to_string());
   timed_[plan] = trial.time_us;
-  samples_.push_back({plan, trial.time_us / known->sum_us});
-  model_.fit(samples_);  // at once: a search may be stopped at any time
+  samples_.push_back({plan, std::log(trial.time_us / known->sum_us)});
+  surrogate_.fit(samples_);  // at once: a search may be stopped at any time
 }
 
-/// Of the whole plan. One that was tried and has no time is predicted like any other: most often the machine
-/// was busy, and a plan that is wrong is out at the comparison.
+/// Of the whole plan, without its timing's noise. One that was tried and has no time is predicted like any
+/// other: most often the machine was busy, and a plan that is wrong is out at the comparison.
 double PlanRefinement::estimate_us(const Known& plan) const {
-  const double predicted_us = plan.sum_us * model_.predict(plan.plan);
-  const auto found = timed_.find(plan.plan);
-  return found == timed_.end() ? predicted_us
-                               : predicted_us * std::pow(found->second / predicted_us, kBelief);
+  return plan.sum_us * std::exp(surrogate_.mean(plan.plan));
 }
 
 /// Places in plans_, smallest estimate first; equal ones stay in the order of plans_.
@@ -115,24 +108,24 @@ void PlanRefinement::first_batch() {
   take_diverse(kDiverse);
 }
 
+/// The plans from which most is to be expected beside the fastest one timed.
 void PlanRefinement::next_batch() {
-  const std::vector<std::size_t> order = ranked();
-  const auto known = [&](std::size_t i) -> Known& { return plans_[order[i]]; };
-  const std::size_t most = std::min(finalists_, order.size());
-  bool promising = false;
-  for (std::size_t i = 0; i < most; ++i) promising = promising || !known(i).asked;
-  if (!promising) return;
-  const double reach_us = kReach * estimate_us(known(0));
-  std::vector<std::size_t> within;
-  for (std::size_t i = 0; i < order.size() && estimate_us(known(i)) <= reach_us; ++i)
-    if (!known(i).asked) within.push_back(i);
-  for (const std::size_t i : within) {
-    if (queue_.size() == kRound - kDrawn) break;
-    take(known(i));
+  double best = std::numeric_limits<double>::infinity();
+  for (const Known& known : plans_)
+    if (timed_.contains(known.plan)) best = std::min(best, std::log(estimate_us(known)));
+  if (std::isinf(best)) return;  // nothing runs
+  std::vector<std::pair<double, Known*>> promising;
+  for (Known& known : plans_) {
+    if (known.asked) continue;
+    PlanSurrogate::Belief belief = surrogate_.believe(known.plan);
+    belief.mean += std::log(known.sum_us);
+    const double gain = expected_improvement(belief, best);
+    if (gain >= kLeastImprovement) promising.emplace_back(gain, &known);
   }
-  within.erase(within.begin(), within.begin() + static_cast<std::ptrdiff_t>(queue_.size()));
-  random_.shuffle(within);
-  for (std::size_t i = 0; i < std::min(kDrawn, within.size()); ++i) take(known(within[i]));
+  const auto round = static_cast<std::ptrdiff_t>(std::min(kRound, promising.size()));
+  std::partial_sort(promising.begin(), promising.begin() + round, promising.end(),
+                    [](const auto& one, const auto& other) { return one.first > other.first; });
+  for (std::ptrdiff_t i = 0; i < round; ++i) take(*promising[static_cast<std::size_t>(i)].second);
 }
 
 void PlanRefinement::start_round() {

@@ -2,10 +2,10 @@
 //
 // A whole plan takes 1.00 to 1.11 times the sum of its segments (docs/method.md), so that the best plan need
 // not be among the best sums. The first batch is the best sums and, to learn from, plans within reach that
-// differ from them and from each other. Then up to three rounds: the model of whole / sum is fitted to all
-// plans timed, every plan is predicted as its sum times that, and the most promising ones not timed yet are,
-// with a few drawn from all within reach, so that a wrong model meets plans it did not choose. It ends
-// earlier where all plans that would be finalists have been timed.
+// differ from them and from each other. Then, in small rounds, a Gaussian process is fitted to whole / sum of
+// all plans timed (search/plan_surrogate.h), every plan is predicted as its sum times that, and those are
+// timed from which most improvement is to be expected. It ends after twelve rounds, or once nothing
+// noticeable is expected.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,19 @@
 
 #include "plan/shortest_path.h"
 #include "search/plan_strategy.h"
+#include "search/plan_surrogate.h"
 #include "search/random_source.h"
 #include "search/selection.h"
-#include "search/whole_over_sum.h"
 
 namespace fusetune::search {
 
 /// Of a time limit that the kernels used up, what plans get on top of it.
 inline constexpr double kPlanShare = 0.2;
+/// Whether a budget pays for a time of every segment variant, each `kernel_cost` of a trial, and its share
+/// for plans. `guided` times whole plans from the start where it does not.
+inline bool pays_for_segments(double trials, double kernel_cost) {
+  return trials >= (1 + kPlanShare) * plan::kVariantCount * kernel_cost;
+}
 
 class PlanRefinement : public PlanStrategy {
  public:
@@ -61,11 +66,11 @@ class PlanRefinement : public PlanStrategy {
 
   std::size_t finalists_;
   RandomSource random_;
-  std::vector<Known> plans_;                   // those with times for all segments, smallest sum first
-  std::map<plan::FusionPlan, double> timed_;   // us
-  std::vector<WholeOverSum::Sample> samples_;  // the same over their sums
-  WholeOverSum model_;                         // fitted to all of them
-  std::vector<PlanCandidate> queue_;           // of this round, next one last
+  std::vector<Known> plans_;                    // those with times for all segments, smallest sum first
+  std::map<plan::FusionPlan, double> timed_;    // us
+  std::vector<PlanSurrogate::Sample> samples_;  // the same over their sums
+  PlanSurrogate surrogate_;                     // fitted to all of them
+  std::vector<PlanCandidate> queue_;            // of this round, next one last
   int waiting_ = 0, round_ = 0;
   bool done_ = false;
 };

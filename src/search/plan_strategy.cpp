@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "search/anneal.h"
+#include "search/bayesian.h"
 #include "search/mask.h"
 #include "search/random.h"
 
@@ -20,6 +21,8 @@ std::span<const PlanStrategyInfo> plan_strategies() {
   static constexpr PlanStrategyInfo kStrategies[] = {
       {"mask", "whole plans of sampled masks; a model fitted, plans pruned by class, repeated", true,
        make<MaskPipeline>},
+      {"bayesian", "whole plans, those with the largest expected improvement by a Gaussian process", false,
+       make<BayesianPlans>},
       {"random", "whole plans in random order", false, make<RandomPlans>},
       {"anneal", "whole plans, simulated annealing over the mask's bits", false, make<Anneal>},
   };

@@ -83,6 +83,9 @@ struct PlanStrategyInfo {
 };
 
 std::span<const PlanStrategyInfo> plan_strategies();
+/// What `guided` does where its budget is less than one time of each segment variant: whole plans from the
+/// start.
+inline constexpr std::string_view kSmallBudgetStrategy = "bayesian";
 /// nullptr: there is no such plan strategy.
 const PlanStrategyInfo* find_plan_strategy(std::string_view name);
 

@@ -36,7 +36,7 @@ TEST_F(Strategies, AllOfThemWithTheSameBudget) {
   const Outcome compared = compare({"--trials", "16,300", "--json"});
   ASSERT_EQ(compared.exit_code, 0) << compared.err;
   const json rows = json::parse(compared.out);
-  ASSERT_EQ(rows.size(), 4u * 2 + 1);
+  ASSERT_EQ(rows.size(), 5u * 2 + 1);
   for (const json& row : rows) {
     EXPECT_EQ(row["searches"], 2);
     if (row["mean_regret_percent"].is_null()) continue;  // guided had no plan yet
@@ -58,7 +58,7 @@ TEST_F(Strategies, TheSameSeedPrintsTheSame) {
   const Outcome first = compare(words, "all", "1");
   ASSERT_EQ(first.exit_code, 0) << first.err;
   EXPECT_EQ(first.out, compare(words, "all", "1").out);
-  EXPECT_THAT(first.out, AllOf(HasSubstr("Best so far"), HasSubstr("a kernel counts as"),
+  EXPECT_THAT(first.out, AllOf(HasSubstr("Best so far"), HasSubstr("A kernel counts as"),
                                HasSubstr("searches that measured 428 kernels and 250 plans"),
                                HasSubstr("261 of 17408")));
 }
@@ -106,7 +106,8 @@ TEST_F(Strategies, MasksAndValuesHaveNoKernels) {
 }
 
 TEST_F(Strategies, BadOptionsAreRefused) {
-  EXPECT_THAT(compare({}, "rnadom").err, HasSubstr("'rnadom' is none of mask, random, anneal, guided"));
+  EXPECT_THAT(compare({}, "rnadom").err,
+              HasSubstr("'rnadom' is none of mask, bayesian, random, anneal, guided"));
   EXPECT_EQ(compare({"--trials", "8,x"}).exit_code, 2);
   EXPECT_EQ(compare({"--table", "curves"}).exit_code, 2) << "neither --csv nor --json";
   EXPECT_EQ(compare({"--db", kRecorded}).exit_code, 2) << "two sources";

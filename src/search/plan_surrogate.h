@@ -1,0 +1,69 @@
+// What plans take, and how uncertain that is, from those timed whole: a Gaussian process over plans.
+//
+// A search has some dozen timed plans, which differ by a few percent and each by about one percent from what
+// they would show again. Trees fitted to so little predict a handful of levels, of which each covers the
+// plans to be told apart. What is known beforehand is the form: the time is a sum over the kernels, nearly
+// additive in the borders. So the covariance of two plans grows with the borders and with the kernels that
+// they share; how much each counts is what makes the timed plans most likely (type II maximum likelihood;
+// Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, chapters 2 and 5). Expected
+// improvement chooses what to time next (Jones, Schonlau, Welch, 1998).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "plan/fusion_plan.h"
+
+namespace fusetune::search {
+
+class PlanSurrogate {
+ public:
+  struct Sample {
+    plan::FusionPlan plan;
+    double log_time = 0;  // natural logarithm of a time, or of a ratio to what is known of the plan; finite
+  };
+  struct Belief {
+    double mean = 0, deviation = 0;  // of the logarithm that a plan has without its timing's noise
+  };
+
+  /// Learns from these samples alone: O(n^3) for n of them. Any number will do; without one the mean is 0.
+  void fit(std::span<const Sample> samples);
+  /// O(n) for the mean, O(n^2) for the deviation.
+  double mean(const plan::FusionPlan& plan) const;
+  Belief believe(const plan::FusionPlan& plan) const;
+
+ private:
+  /// What two plans are compared by.
+  struct Traits {
+    explicit Traits(const plan::FusionPlan& plan);
+    std::uint32_t borders = 0;                   // and hand-written attention
+    std::array<std::uint64_t, 3> variants = {};  // a bit each
+  };
+  /// Prior variances, in the unit of the logarithm squared.
+  struct Prior {
+    double level, count, border, kernel;
+    double covariance(const Traits& a, const Traits& b) const;
+  };
+  /// Of the samples under one prior: the Cholesky factor of their covariance, and what follows from it.
+  struct Fitted {
+    Prior prior{};
+    std::vector<double> factor;   // [n,n], lower triangle
+    std::vector<double> weights;  // [n]: inverse covariance times values
+    double log_likelihood = 0;    // up to a constant
+  };
+
+  Fitted fitted_under(const Prior& prior) const;
+  std::vector<double> covariances(const Traits& plan) const;
+
+  std::vector<Traits> traits_;
+  std::vector<double> values_;  // less their mean
+  double mean_ = 0;
+  Fitted fitted_;
+};
+
+/// By how much, in the mean, a plan's logarithm falls below `best`: 0 for one that is known and no better.
+double expected_improvement(const PlanSurrogate::Belief& belief, double best);
+
+}  // namespace fusetune::search
