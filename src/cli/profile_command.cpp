@@ -43,6 +43,8 @@ store::ProfileRecord record_of(plan::FusionMask mask, const measure::Session& se
                               source.hash(), costs.flops, costs.bytes_read, costs.bytes_written});
   }
   record.passes_us = std::move(profile.passes_us);
+  for (measure::ProfiledCall& call : profile.calls)
+    record.host_calls.push_back({std::move(call.name), call.begin_us, call.duration_us});
   record.dropped = profile.dropped;
   return record;
 }
@@ -95,8 +97,7 @@ std::string summary(const store::ProfileRecord& record) {
       base::format_fixed(time.min_us, 1), record.dropped);
 }
 
-std::string trace_of(const store::ProfileRecord& record, const std::vector<measure::ProfiledCall>& calls,
-                     const std::string& heading) {
+std::string trace_of(const store::ProfileRecord& record, const std::string& heading) {
   report::TraceTrack passes{"passes", {}}, launches{"kernels", {}}, host{"host calls", {}};
   for (std::size_t p = 0; p < record.passes_us.size(); ++p) {
     const std::vector<double>& times = record.passes_us[p];
@@ -113,7 +114,7 @@ std::string trace_of(const store::ProfileRecord& record, const std::vector<measu
                                   {"bytes_written", kernel.bytes_written}}});
     }
   }
-  for (const measure::ProfiledCall& call : calls)
+  for (const store::ProfiledHostCall& call : record.host_calls)
     host.events.push_back({call.name, call.begin_us, call.duration_us, {}});
   std::vector<report::TraceTrack> tracks = {passes, launches};
   if (!host.events.empty()) tracks.push_back(host);
@@ -126,16 +127,16 @@ struct ProfileArguments {
 
   void declare(Options& options) {
     options.integer("--passes", passes, "N", "passes over the plan", 1, kMostPasses);
-    options.text("--trace", trace, "FILE", "every launch as a Chrome trace: open it at ui.perfetto.dev");
-    options.text("--sqlite", sqlite, "FILE", "every launch as a new SQLite file");
+    options.text("--trace", trace, "FILE",
+                 "every launch and host call as a Chrome trace: open it at ui.perfetto.dev");
+    options.text("--sqlite", sqlite, "FILE", "every launch and host call as a new SQLite file");
   }
   /// Before long work.
   void check() const {
     if (!sqlite.empty()) store::require_new_profile_file(sqlite);
   }
-  void write(const store::ProfileRecord& record, const std::vector<measure::ProfiledCall>& calls,
-             const std::string& heading) const {
-    if (!trace.empty()) base::write_file_atomic(trace, trace_of(record, calls, heading));
+  void write(const store::ProfileRecord& record, const std::string& heading) const {
+    if (!trace.empty()) base::write_file_atomic(trace, trace_of(record, heading));
     if (!sqlite.empty()) store::write_profile_file(sqlite, record);
   }
 };
@@ -183,10 +184,9 @@ int run_profile(Options& options) {
     return kBadAnswer;
   }
 
-  const std::vector<measure::ProfiledCall> calls = std::move(profile.calls);
   const store::ProfileRecord record =
       record_of(masks.front(), session, session_options, kernels, std::move(profile));
-  arguments.write(record, calls, heading);
+  arguments.write(record, heading);
   const report::Table table = rows(record);
   if (!output.write(table)) print(table.to_text() + summary(record));
   return kDone;

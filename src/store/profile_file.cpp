@@ -24,12 +24,18 @@ CREATE TABLE kernel (
 CREATE TABLE launch (
   kernel INTEGER NOT NULL REFERENCES kernel(id), pass INTEGER NOT NULL,
   start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL);
+CREATE TABLE host_call (name TEXT NOT NULL, start_ns INTEGER NOT NULL, end_ns INTEGER NOT NULL);
 CREATE VIEW kernel_summary AS
   SELECT kernel.id AS kernel, name, count(*) AS calls,
     sum(end_ns - start_ns) / 1e3 AS total_us, avg(end_ns - start_ns) / 1e3 AS mean_us,
     min(end_ns - start_ns) / 1e3 AS min_us, max(end_ns - start_ns) / 1e3 AS max_us,
     100.0 * sum(end_ns - start_ns) / (SELECT sum(end_ns - start_ns) FROM launch) AS share_percent
   FROM launch JOIN kernel ON launch.kernel = kernel.id GROUP BY kernel.id ORDER BY kernel.id;
+CREATE VIEW host_call_summary AS
+  SELECT name, count(*) AS calls,
+    sum(end_ns - start_ns) / 1e3 AS total_us, avg(end_ns - start_ns) / 1e3 AS mean_us,
+    min(end_ns - start_ns) / 1e3 AS min_us, max(end_ns - start_ns) / 1e3 AS max_us
+  FROM host_call GROUP BY name ORDER BY min(start_ns);
 )sql";
 
 void write_head(SQLite::Database& database, const ProfileRecord& profile) {
@@ -63,8 +69,9 @@ void write_kernels(SQLite::Database& database, const std::vector<ProfiledKernel>
   }
 }
 
+std::int64_t nanoseconds(double us) { return static_cast<std::int64_t>(std::llround(us * 1000)); }
+
 void write_launches(SQLite::Database& database, const std::vector<std::vector<double>>& passes_us) {
-  const auto nanoseconds = [](double us) { return static_cast<std::int64_t>(std::llround(us * 1000)); };
   SQLite::Statement row(database, "INSERT INTO launch VALUES (?, ?, ?, ?)");
   for (std::size_t pass = 0; pass < passes_us.size(); ++pass) {
     for (std::size_t kernel = 0; kernel + 1 < passes_us[pass].size(); ++kernel) {
@@ -75,6 +82,17 @@ void write_launches(SQLite::Database& database, const std::vector<std::vector<do
       row.bind(4, nanoseconds(passes_us[pass][kernel + 1]));
       row.exec();
     }
+  }
+}
+
+void write_host_calls(SQLite::Database& database, const std::vector<ProfiledHostCall>& calls) {
+  SQLite::Statement row(database, "INSERT INTO host_call VALUES (?, ?, ?)");
+  for (const ProfiledHostCall& call : calls) {
+    row.reset();
+    row.bind(1, call.name);
+    row.bind(2, nanoseconds(call.begin_us));
+    row.bind(3, nanoseconds(call.begin_us + call.duration_us));
+    row.exec();
   }
 }
 
@@ -103,6 +121,7 @@ void write_profile_file(const std::filesystem::path& path, const ProfileRecord& 
   write_head(database, profile);
   write_kernels(database, profile.kernels);
   write_launches(database, profile.passes_us);
+  write_host_calls(database, profile.host_calls);
   transaction.commit();
   base::write_file_atomic(path, bytes_of(database));
 }

@@ -3,7 +3,11 @@
 //   profile         one row: problem, mask, plan, environment, how many passes
 //   kernel          the plan's kernels in order, with the operations and bytes they need at least
 //   launch          each launch: kernel, pass, start_ns and end_ns since the first pass began
+//   host_call       each call by which this process had a device work: name, start_ns and end_ns as above;
+//   none
+//                   where kernels are the process's own work
 //   kernel_summary  a view: calls, total_us, mean_us, min_us, max_us, share_percent of each kernel
+//   host_call_summary  a view: calls, total_us, mean_us, min_us, max_us of the host calls of each name
 #pragma once
 
 #include <filesystem>
@@ -23,6 +27,13 @@ struct ProfiledKernel {
   double bytes_read = 0, bytes_written = 0;
 };
 
+/// Microseconds, on the clock of ProfileRecord::passes_us.
+struct ProfiledHostCall {
+  std::string name;  // "launch [7-9]"
+  double begin_us = 0;
+  double duration_us = 0;
+};
+
 struct ProfileRecord {
   std::string problem;  // its key
   int mask = 0;
@@ -33,6 +44,7 @@ struct ProfileRecord {
   std::vector<ProfiledKernel> kernels;
   /// Of each pass, when its first kernel began and when each ended, microseconds since the first pass began.
   std::vector<std::vector<double>> passes_us;
+  std::vector<ProfiledHostCall> host_calls;
   int dropped = 0;
 };
 

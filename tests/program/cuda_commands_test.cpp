@@ -1,5 +1,6 @@
 // The program on a GPU that is not there: NVRTC is the real one, the driver a stand-in that runs the
 // emulator's build of each kernel (tests/backend/cuda/fake_driver.cpp).
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,7 +76,8 @@ TEST_F(CudaCommands, APlanIsVerifiedRunComparedAndProfiled) {
   EXPECT_EQ(compared.exit_code, 0) << compared.err;
   EXPECT_THAT(compared.out, AllOf(HasSubstr("48996,"), HasSubstr(",ok,")));
 
-  const Outcome profiled = run({"profile", "48996", "--passes", "3", "--csv", "-", "--trace", "trace.json"});
+  const Outcome profiled = run(
+      {"profile", "48996", "--passes", "3", "--csv", "-", "--trace", "trace.json", "--sqlite", "profile.db"});
   EXPECT_EQ(profiled.exit_code, 0) << profiled.err;
   EXPECT_EQ(std::count(profiled.out.begin(), profiled.out.end(), '\n'), 1 + 7) << profiled.out;
   const Json trace = Json::parse(base::read_file(directory_.path() / "trace.json"));
@@ -83,6 +85,15 @@ TEST_F(CudaCommands, APlanIsVerifiedRunComparedAndProfiled) {
   for (const Json& event : trace.at("traceEvents"))
     if (event.at("ph") == "X") ++events[event.at("tid").get<int>()];
   EXPECT_EQ(events, (std::map<int, int>{{1, 3}, {2, 3 * 7}, {3, 3 * (7 + 1)}}));
+
+  SQLite::Database file((directory_.path() / "profile.db").string());
+  EXPECT_EQ(file.execAndGet("SELECT count(*) FROM launch").getInt(), 3 * 7);
+  EXPECT_EQ(file.execAndGet("SELECT count(*) FROM host_call WHERE end_ns >= start_ns").getInt(), 3 * (7 + 1));
+  // Each kernel has its launch, once a pass.
+  EXPECT_EQ(file.execAndGet("SELECT count(*) FROM kernel JOIN host_call_summary AS host "
+                            "ON host.name = 'launch ' || kernel.name WHERE host.calls = 3")
+                .getInt(),
+            7);
 }
 
 TEST_F(CudaCommands, FaultsCostTheirCandidatesOnlyAndNothingIsMeasuredTwice) {

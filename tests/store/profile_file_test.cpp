@@ -19,6 +19,7 @@ ProfileRecord profile() {
   record.cache_mode = "model";
   record.kernels = {{"[0-1]", "first", "tile=1", "h1", 10, 20, 30}, {"[2-14]", "second", "", "h2", 1, 2, 3}};
   record.passes_us = {{0, 1, 4}, {10, 12, 18.0005}};
+  record.host_calls = {{"launch [2-14]", 0.5, 1}, {"launch [0-1]", 0.25, 1.5}, {"launch [2-14]", 10, 2.0005}};
   record.dropped = 1;
   return record;
 }
@@ -42,6 +43,26 @@ TEST(ProfileFile, HoldsEveryLaunchAndSumsThemUp) {
   EXPECT_DOUBLE_EQ(second.getColumn("min_us").getDouble(), 3);
   EXPECT_DOUBLE_EQ(second.getColumn("max_us").getDouble(), 6.001);
   EXPECT_NEAR(second.getColumn("share_percent").getDouble(), 100 * 9.001 / 12.001, 1e-9);
+}
+
+TEST(ProfileFile, HoldsEveryHostCallAndSumsThemUpByName) {
+  const base::TemporaryDirectory directory;
+  const auto path = directory.path() / "profile.db";
+  write_profile_file(path, profile());
+  SQLite::Database database(path.string());
+  EXPECT_EQ(database.execAndGet("SELECT group_concat(start_ns || '-' || end_ns) FROM host_call").getString(),
+            "500-1500,250-1750,10000-12001");
+  SQLite::Statement row(database, "SELECT * FROM host_call_summary");
+  ASSERT_TRUE(row.executeStep());
+  EXPECT_EQ(row.getColumn("name").getString(), "launch [0-1]");  // the first to begin
+  ASSERT_TRUE(row.executeStep());
+  EXPECT_EQ(row.getColumn("name").getString(), "launch [2-14]");
+  EXPECT_EQ(row.getColumn("calls").getInt(), 2);
+  EXPECT_DOUBLE_EQ(row.getColumn("total_us").getDouble(), 3.001);
+  EXPECT_DOUBLE_EQ(row.getColumn("mean_us").getDouble(), 1.5005);
+  EXPECT_DOUBLE_EQ(row.getColumn("min_us").getDouble(), 1);
+  EXPECT_DOUBLE_EQ(row.getColumn("max_us").getDouble(), 2.001);
+  EXPECT_FALSE(row.executeStep());
 }
 
 TEST(ProfileFile, ReplacesNothing) {
