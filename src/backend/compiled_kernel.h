@@ -17,7 +17,7 @@ namespace fusetune::backend {
 /// for good in a cache directory, else for the life of the compiler that made it.
 struct CompiledKernel {
   codegen::AnyKernel source;
-  std::filesystem::path image;  // shared library or cubin
+  std::filesystem::path image;  // shared library or cubin; empty for a library's product
   double compile_seconds = 0;   // its share of the compiler's time; 0: from the cache
 };
 

@@ -107,6 +107,28 @@ lower::GpuTarget cuda_target(const std::string& architecture) {
   return target;
 }
 
+lower::Target bundle_target(lower::Target target) {
+  if (auto* const gpu = std::get_if<lower::GpuTarget>(&target)) gpu->library.reset();
+  return target;
+}
+
+std::vector<plan::SegmentVariant> replace_library(const plan::FusionPlan& plan, ScheduleTable& schedules,
+                                                  const ScheduleTable& without_library) {
+  std::vector<plan::SegmentVariant> replaced;
+  for (const plan::SegmentVariant& variant : plan.variants()) {
+    const lower::AnySchedule schedule = schedules(variant);
+    if (schedule.gpu() == nullptr || schedule.gpu()->product != lower::GpuProduct::library) continue;
+    const std::string_view origin = schedules.origin(variant);
+    if (origin == "given" || origin == "file")
+      throw base::UsageError("export: the schedule " + schedule.to_string() + " for " + variant.to_string() +
+                             ": a bundle has generated kernels only, no vendor's library; give another one, "
+                             "or none for the fastest recorded");
+    schedules.set(variant, without_library(variant), without_library.origin(variant));
+    replaced.push_back(variant);
+  }
+  return replaced;
+}
+
 CompiledForCuda compile_for_cuda(const block::Problem& problem, const plan::FusionPlan& plan,
                                  const ScheduleTable& schedules, const std::string& architecture,
                                  const EmulationLimits& limits) {
@@ -136,12 +158,14 @@ CompiledForCuda compile_for_cuda(const block::Problem& problem, const plan::Fusi
 }
 
 exporting::CudaBundleInput cuda_bundle(const exporting::BundleOrigin& origin,
-                                       const measure::PlanKernels& kernels) {
+                                       const measure::PlanKernels& kernels,
+                                       std::span<const plan::SegmentVariant> replaced) {
   constexpr std::string_view kArchitecture = "--gpu-architecture=";
   exporting::CudaBundleInput input;
   static_cast<exporting::BundleOrigin&>(input) = origin;
   for (const backend::CompiledKernel& kernel : kernels)
     input.kernels.push_back({gpu(kernel), base::read_file(kernel.image)});
+  for (const plan::SegmentVariant& variant : replaced) input.replaced.push_back(variant.to_string());
   input.compiler = origin.environment.at("compiler");
   input.flags = base::split(origin.environment.at("flags"), ' ');
   for (const std::string& flag : input.flags)

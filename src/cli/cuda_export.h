@@ -4,7 +4,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "backend/compiled_kernel.h"
 #include "cli/schedule_option.h"
@@ -30,6 +32,14 @@ struct EmulationLimits {
 Emulated emulate(const block::Problem& problem, const measure::PlanKernels& kernels,
                  const EmulationLimits& limits);
 
+/// `target` as a bundle has it: the vendor's library of matrix products is not in one.
+lower::Target bundle_target(lower::Target target);
+
+/// Gives segments of `plan` that a library computes (product=library) what `without_library` has for them,
+/// and returns which they were. Throws base::UsageError where the user gave such a schedule.
+std::vector<plan::SegmentVariant> replace_library(const plan::FusionPlan& plan, ScheduleTable& schedules,
+                                                  const ScheduleTable& without_library);
+
 /// A plan compiled for an architecture where there is no GPU.
 struct CompiledForCuda {
   std::unique_ptr<backend::DeviceCompiler> compiler;  // the images live as long
@@ -46,8 +56,10 @@ CompiledForCuda compile_for_cuda(const block::Problem& problem, const plan::Fusi
                                  const ScheduleTable& schedules, const std::string& architecture,
                                  const EmulationLimits& limits);
 
-/// Kernels, cubins and how they were compiled; all but `emulated` of what `origin` lacks.
+/// Kernels, cubins and how they were compiled; all but `emulated` of what `origin` lacks. `replaced`: of
+/// replace_library().
 exporting::CudaBundleInput cuda_bundle(const exporting::BundleOrigin& origin,
-                                       const measure::PlanKernels& kernels);
+                                       const measure::PlanKernels& kernels,
+                                       std::span<const plan::SegmentVariant> replaced = {});
 
 }  // namespace fusetune::cli

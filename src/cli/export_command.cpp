@@ -101,10 +101,12 @@ struct Choice {
   plan::FusionMask mask;
   ScheduleTable schedules;
   std::optional<RecordedBest> best;
+  std::vector<plan::SegmentVariant> replaced = {};  // that a library computes where it may
 };
 
-Choice choose(const ExportArguments& arguments, const measure::Session& session,
-              const measure::SessionOptions& session_options) {
+/// What was given, or found fastest, wherever it can run.
+Choice choose_freely(const ExportArguments& arguments, const measure::Session& session,
+                     const measure::SessionOptions& session_options) {
   if (!arguments.best())
     return {plan::parse_mask(arguments.what), arguments.schedule.table(session, session_options),
             std::nullopt};
@@ -112,6 +114,22 @@ Choice choose(const ExportArguments& arguments, const measure::Session& session,
   const plan::FusionMask mask = best.plan.canonical_mask();
   ScheduleTable schedules = best.schedules;
   return {mask, std::move(schedules), std::move(best)};
+}
+
+/// What a bundle can have of it.
+Choice choose(const ExportArguments& arguments, const measure::Session& session,
+              const measure::SessionOptions& session_options) {
+  Choice choice = choose_freely(arguments, session, session_options);
+  const ScheduleTable without_library =
+      arguments.schedule.table(session, session_options, bundle_target(session.target()));
+  const plan::FusionPlan plan = plan::FusionPlan::from_mask(choice.mask);
+  choice.replaced = replace_library(plan, choice.schedules, without_library);
+  for (const plan::SegmentVariant& variant : choice.replaced)
+    base::note(fmt::format(
+        "note: {} was timed fastest as a matrix product of the vendor's library, which a bundle "
+        "does not have: it gets {} ({}) instead",
+        variant.to_string(), choice.schedules(variant).to_string(), choice.schedules.origin(variant)));
+  return choice;
 }
 
 /// What --db knows of these kernels, whoever timed them.
@@ -173,8 +191,10 @@ exporting::BundleOrigin checked_origin(const ExportArguments& arguments, const m
   exporting::BundleOrigin origin = plan_origin(arguments, session.problem(), choice.mask, choice.schedules);
   origin.environment = session.environment().fields;
   origin.fingerprint = session.environment().fingerprint;
-  origin.measured = choice.best ? measured_by_search(choice, sources)
-                                : measured_before(arguments, session, choice.mask, sources);
+  // A search's time is not that of a plan with other kernels.
+  origin.measured = choice.best && choice.replaced.empty()
+                        ? measured_by_search(choice, sources)
+                        : measured_before(arguments, session, choice.mask, sources);
   for (const measure::TensorCheck& tensor : check.tensors) {
     if (tensor.tensor != block::name(block::Tensor::output)) continue;
     origin.norm_error = tensor.norm_error;
@@ -301,7 +321,7 @@ int run_export(Options& options) {
   const lower::Target target = session.target();
   if (const auto* cpu = std::get_if<lower::CpuTarget>(&target))
     write_for_cpu(cpu_bundle(origin, arguments, *cpu, kernels), write);
-  else if (!write_for_cuda(cuda_bundle(origin, kernels), arguments, kernels, write))
+  else if (!write_for_cuda(cuda_bundle(origin, kernels, choice.replaced), arguments, kernels, write))
     return kBadAnswer;
   return done(arguments, write);
 }

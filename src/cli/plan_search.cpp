@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "cli/interrupt.h"
+#include "cli/schedule_option.h"
 #include "search/tile_tuning.h"
 
 namespace fusetune::cli {
@@ -38,10 +39,11 @@ VariantSchedules choose_schedules(const measure::Session& session, const store::
   VariantSchedules schedules(plan::kVariantCount);
   for (int variant = 0; variant < plan::kVariantCount; ++variant) {
     std::optional<lower::AnySchedule>& chosen = schedules[static_cast<std::size_t>(variant)];
-    const auto recorded = store.best_schedule(session.problem().key(), session.environment().fingerprint,
-                                              {settings.cache_mode, settings.data, settings.timing}, variant);
+    const auto recorded =
+        recorded_schedule(store, session.problem(), session.environment().fingerprint,
+                          {settings.cache_mode, settings.data, settings.timing}, variant, session.target());
     if (recorded) {
-      chosen = lower::parse_schedule(*recorded, session.target());
+      chosen = *recorded;
     } else if (const auto all = space.schedules(variant, search::tuned_tile(tuned, variant)); !all.empty()) {
       chosen = all.front();
     }

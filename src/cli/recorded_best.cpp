@@ -59,8 +59,13 @@ std::vector<std::optional<std::int64_t>> segment_rows(const store::TuningStore& 
                                                       const store::PlanKey& finalist) {
   std::vector<std::optional<std::int64_t>> rows;
   for (const plan::SegmentVariant& variant : found.plan.variants()) {
+    const lower::AnySchedule schedule = found.schedules(variant);
+    if (!lower::refuse(schedule, variant, session.problem(), session.target()).empty()) {
+      rows.emplace_back();  // of a library that is gone
+      continue;
+    }
     const codegen::AnyKernel source =
-        codegen::generate(variant, found.schedules(variant), session.problem(), session.target());
+        codegen::generate(variant, schedule, session.problem(), session.target());
     rows.push_back(store.row_number(store::SegmentKey{.problem = finalist.problem,
                                                       .environment = finalist.environment,
                                                       .variant = plan::variant_index(variant),

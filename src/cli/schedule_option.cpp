@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "cli/segment_argument.h"
 #include "cli/session_options.h"
-#include "store/tuning_store.h"
 
 namespace fusetune::cli {
 namespace {
@@ -50,6 +49,19 @@ lower::AnySchedule ScheduleTable::operator()(const plan::SegmentVariant& variant
 std::string_view ScheduleTable::origin(const plan::SegmentVariant& variant) const {
   const auto found = chosen_.find(variant);
   return found != chosen_.end() ? found->second.origin : "default";
+}
+
+std::optional<lower::AnySchedule> recorded_schedule(const store::TuningStore& store,
+                                                    const block::Problem& problem,
+                                                    const std::string& fingerprint,
+                                                    const store::MeasuredLike& like, int variant,
+                                                    const lower::Target& target) {
+  const plan::SegmentVariant& of = plan::all_variants()[static_cast<std::size_t>(variant)];
+  const auto schedule =
+      store.best_schedule(problem.key(), fingerprint, like, variant, [&](const std::string& text) {
+        return lower::refuse(lower::parse_schedule(text, target), of, problem, target).empty();
+      });
+  return schedule ? std::optional(lower::parse_schedule(*schedule, target)) : std::nullopt;
 }
 
 std::string schedule_text_option(const plan::SegmentVariant& variant, const std::string& schedule) {
@@ -106,14 +118,14 @@ bool ScheduleOption::wants_records() const {
   return schedule_ == "best" && (options_->given("--db") || std::filesystem::exists(database_));
 }
 
-ScheduleTable ScheduleOption::table(const measure::Session& session,
-                                    const measure::SessionOptions& options) const {
+ScheduleTable ScheduleOption::table(const measure::Session& session, const measure::SessionOptions& options,
+                                    const lower::Target& target) const {
   store::MeasuredLike like{std::string(measure::name(options.cache))};
   if (wants_records()) {
     like.data = data_identity(options);
     like.settings = store::settings_text(options.samples, options.min_sample_seconds);
   }
-  return table(session.problem(), session.target(), session.environment().fingerprint, like);
+  return table(session.problem(), target, session.environment().fingerprint, like);
 }
 
 ScheduleTable ScheduleOption::table(const measure::Session& session) const {
@@ -133,8 +145,8 @@ ScheduleTable ScheduleOption::table(const block::Problem& problem, const lower::
   if (wants_records()) {
     const store::TuningStore store(database_, {.access = store::Access::look});
     for (int i = 0; i < plan::kVariantCount; ++i) {
-      const auto schedule = store.best_schedule(problem.key(), fingerprint, like, i);
-      if (schedule) table.set(plan::all_variants()[i], lower::parse_schedule(*schedule, target), "recorded");
+      const auto schedule = recorded_schedule(store, problem, fingerprint, like, i, target);
+      if (schedule) table.set(plan::all_variants()[i], *schedule, "recorded");
     }
   }
   read_texts(table);

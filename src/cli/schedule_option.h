@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "lower/any_schedule.h"
 #include "measure/session.h"
 #include "store/records.h"
+#include "store/tuning_store.h"
 
 namespace fusetune::cli {
 
@@ -39,6 +41,14 @@ class ScheduleTable {
   std::map<plan::SegmentVariant, Chosen> chosen_;
 };
 
+/// The fastest recorded schedule of a variant that `target` does not refuse (a library's product, for one,
+/// where the library is gone); see TuningStore::best_schedule().
+std::optional<lower::AnySchedule> recorded_schedule(const store::TuningStore& store,
+                                                    const block::Problem& problem,
+                                                    const std::string& fingerprint,
+                                                    const store::MeasuredLike& like, int variant,
+                                                    const lower::Target& target);
+
 /// " --schedule-text '[7-14]: tile=6x16 ...'": gives `variant` exactly this schedule.
 std::string schedule_text_option(const plan::SegmentVariant& variant, const std::string& schedule);
 
@@ -55,7 +65,12 @@ class ScheduleOption {
   /// measurements like those that `options` would make, if possible; see TuningStore::best_schedule(). A
   /// --schedule-text that names a variant goes before all others. Throws base::UsageError for a bad schedule
   /// file, naming file:line, or text.
-  ScheduleTable table(const measure::Session& session, const measure::SessionOptions& options) const;
+  ScheduleTable table(const measure::Session& session, const measure::SessionOptions& options) const {
+    return table(session, options, session.target());
+  }
+  /// The same for another target than the session's: recorded schedules that it refuses are passed over.
+  ScheduleTable table(const measure::Session& session, const measure::SessionOptions& options,
+                      const lower::Target& target) const;
   /// For what is not timed, with or without a session: the cache mode `model`. `fingerprint` of the
   /// environment is used where wants_records().
   ScheduleTable table(const measure::Session& session) const;

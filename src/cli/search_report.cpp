@@ -128,6 +128,32 @@ std::string failure_lines(const SearchReport& report, const Searcher& searcher) 
   return text;
 }
 
+std::string library_line(const SearchReport& report) {
+  if (!report.library) return {};
+  const lower::GpuLibrary& library = *report.library;
+  return library.version.empty()
+             ? fmt::format("no library's matrix products among the candidates: {}\n", library.missing)
+             : fmt::format("matrix products of {} among the candidates\n", library.version);
+}
+
+nlohmann::json library_json(const SearchReport& report) {
+  if (!report.library) return nullptr;
+  return {{"version", report.library->version}, {"missing", report.library->missing}};
+}
+
+/// The winner's segments that are the library's products.
+std::string winners_library_line(const SearchReport& report, const store::ComparisonRecord& winner) {
+  if (!report.library) return {};
+  std::string segments;
+  const std::vector<plan::SegmentVariant> variants = plan_of(winner).variants();
+  for (std::size_t i = 0; i < variants.size() && i < winner.plan.schedules.size(); ++i)
+    if (lower::GpuSchedule::parse(winner.plan.schedules[i]).product == lower::GpuProduct::library)
+      segments += " " + variants[i].to_string();
+  return segments.empty()
+             ? std::string()
+             : fmt::format("  by {}, not by kernels of its own:{}\n", report.library->version, segments);
+}
+
 std::string schedule_lines(const store::ComparisonRecord& winner) {
   std::string text = "  schedules\n";
   const std::vector<plan::SegmentVariant> variants = plan_of(winner).variants();
@@ -277,6 +303,7 @@ std::string describe_trials(const SearchReport& report, const Searcher& searcher
   text += fmt::format("{}, {} candidates, {} measurements made now, {} reused{}     {:.0f} s\n",
                       searcher.summary(), counts.candidates(), counts.measured, counts.reused, outcomes,
                       report.seconds);
+  text += library_line(report);
   if (const auto& seconds = counts.compile_seconds; !seconds.empty()) {
     text += fmt::format("{} kernel{} compiled now, {:.0f} ms each in the median\n", seconds.size(),
                         seconds.size() == 1 ? "" : "s", 1e3 * measure::median(seconds));
@@ -303,6 +330,7 @@ std::string describe_result(const SearchReport& report, const Searcher& searcher
   text += report::draw_line(plan, kWidth, 2);
   if (!text.ends_with('\n')) text += '\n';
   if (plan.hand_written()) text += "  * hand-written attention\n";
+  text += winners_library_line(report, winner);
   if (report.verbose) text += schedule_lines(winner);
   text += fmt::format("\n  {:<24}{:>12}{:>24}{:>14}\n", "", "time", "95 % interval", "vs unfused");
   text += time_row("best", result, winner) + ties(result) + reference_rows(searcher, result);
@@ -340,6 +368,7 @@ std::string result_json(const SearchReport& report, const Searcher& searcher, co
                          {"seconds", report.seconds},
                          {"stopped", report.stopped},
                          {"search", counts_json(searcher)},
+                         {"library", library_json(report)},
                          {"model", model_json(report)},
                          {"pruning", pruning_json(report.threshold, searcher)},
                          {"predicted", report.predicted ? to_json(*report.predicted) : nlohmann::json()},

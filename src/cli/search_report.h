@@ -15,6 +15,8 @@ namespace fusetune::cli {
 struct SearchReport {
   std::string problem_line;      // "batch 1  seq 128  …"
   std::string environment_line;  // "cpu avx2, 2 threads, gcc 12.2.0"
+  /// A GPU's: what computes matrix products beside our kernels, or why nothing does.
+  std::optional<lower::GpuLibrary> library = {};
   std::string problem_key, fingerprint;
   std::string options;         // command line of problem, device and database, with a leading space or empty
   std::string search_options;  // what else decides what a search does, not how long

@@ -104,6 +104,8 @@ class SearchRun {
   void begin_report() {
     report_.problem_line = describe(session_.problem());
     report_.environment_line = describe(session_.environment());
+    const lower::Target target = session_.target();
+    if (const auto* gpu = std::get_if<lower::GpuTarget>(&target)) report_.library = gpu->library;
     report_.problem_key = session_.problem().key();
     report_.fingerprint = session_.environment().fingerprint;
     report_.options = request_.problem_and_device + request_.database_option;

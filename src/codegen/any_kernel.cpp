@@ -20,8 +20,11 @@ AnyKernel generate(const plan::SegmentVariant& variant, const lower::AnySchedule
                    const block::Problem& problem, const lower::Target& target) {
   if (const auto* cpu = std::get_if<lower::CpuTarget>(&target); cpu != nullptr && schedule.cpu() != nullptr)
     return generate_cpu(variant, *schedule.cpu(), problem, *cpu);
-  if (const auto* gpu = std::get_if<lower::GpuTarget>(&target); gpu != nullptr && schedule.gpu() != nullptr)
+  if (const auto* gpu = std::get_if<lower::GpuTarget>(&target); gpu != nullptr && schedule.gpu() != nullptr) {
+    if (schedule.gpu()->product == lower::GpuProduct::library)
+      return generate_library(variant, *schedule.gpu(), problem, *gpu);
     return generate_gpu(variant, *schedule.gpu(), problem, *gpu);
+  }
   throw base::InternalError("the schedule " + schedule.to_string() + " is of another kind than its target");
 }
 

@@ -1,6 +1,7 @@
-// Generated kernels of every kind of device under one type: what is compiled, measured and recorded.
+// Generated kernels of every kind of device, and what a library does instead of one, under one type: what is
+// compiled, measured and recorded.
 //
-// Who compiles or launches one asks for the kind it knows: cpu() or gpu().
+// Who compiles or launches one asks for the kind it knows: cpu(), gpu() or library().
 #pragma once
 
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "codegen/gpu_kernel.h"
 #include "codegen/kernel_source.h"
+#include "codegen/library_product.h"
 #include "lower/any_schedule.h"
 
 namespace fusetune::codegen {
@@ -16,12 +18,14 @@ namespace fusetune::codegen {
 class AnyKernel {
  public:
   AnyKernel() = default;
-  AnyKernel(KernelSource kernel) : value_(std::move(kernel)) {}  // NOLINT(google-explicit-constructor)
-  AnyKernel(GpuKernel kernel) : value_(std::move(kernel)) {}     // NOLINT(google-explicit-constructor)
+  AnyKernel(KernelSource kernel) : value_(std::move(kernel)) {}      // NOLINT(google-explicit-constructor)
+  AnyKernel(GpuKernel kernel) : value_(std::move(kernel)) {}         // NOLINT(google-explicit-constructor)
+  AnyKernel(LibraryProduct product) : value_(std::move(product)) {}  // NOLINT(google-explicit-constructor)
 
-  /// Null where it is of the other kind.
+  /// Null where it is of another kind.
   const KernelSource* cpu() const { return std::get_if<KernelSource>(&value_); }
   const GpuKernel* gpu() const { return std::get_if<GpuKernel>(&value_); }
+  const LibraryProduct* library() const { return std::get_if<LibraryProduct>(&value_); }
 
   const plan::SegmentVariant& variant() const {
     return std::visit(
@@ -30,12 +34,13 @@ class AnyKernel {
   lower::AnySchedule schedule() const {
     return std::visit([](const auto& kernel) { return lower::AnySchedule(kernel.schedule); }, value_);
   }
-  /// Unique; of the function in the compiled image.
+  /// Unique; of the function in the compiled image, if there is one.
   const std::string& symbol() const {
     return std::visit(
         [](const auto& kernel) -> auto& { return kernel.symbol; }, value_);
   }
-  /// Of everything that could change the machine code but the compiler and its flags.
+  /// Of everything that could change the machine code but the compiler and its flags; of the call, where a
+  /// library's code runs.
   const std::string& hash() const {
     return std::visit(
         [](const auto& kernel) -> auto& { return kernel.hash; }, value_);
@@ -58,11 +63,11 @@ class AnyKernel {
   std::string layouts() const;
 
  private:
-  std::variant<KernelSource, GpuKernel> value_;
+  std::variant<KernelSource, GpuKernel, LibraryProduct> value_;
 };
 
-/// generate_cpu() or generate_gpu(), as the target says. Throws base::UsageError for a schedule that
-/// lower::refuse() refuses, naming its reason.
+/// generate_cpu(), generate_gpu() or generate_library(), as target and schedule say. Throws base::UsageError
+/// for a schedule that lower::refuse() refuses, naming its reason.
 AnyKernel generate(const plan::SegmentVariant& variant, const lower::AnySchedule& schedule,
                    const block::Problem& problem, const lower::Target& target);
 

@@ -114,9 +114,6 @@ class GpuWriter {
 
 // ------------------------------------------------------------------------------------------- columns
 
-std::int64_t product_columns(int op, const block::Problem& problem) {
-  return op == 0 ? 3 * problem.hidden() : op == 10 ? problem.ffn : problem.hidden();
-}
 /// The product of a columns phase: it may begin with the element-wise operator before it.
 int product_in(const Phase& phase) {
   return phase.first == 6 || phase.first == 11 ? phase.first + 1 : phase.first;

@@ -22,4 +22,8 @@ Product product_of(int op) {
   }
 }
 
+std::int64_t product_columns(int op, const block::Problem& problem) {
+  return op == 0 ? 3 * problem.hidden() : op == 10 ? problem.ffn : problem.hidden();
+}
+
 }  // namespace fusetune::codegen

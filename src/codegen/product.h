@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "block/operators.h"
+#include "block/problem.h"
 
 namespace fusetune::codegen {
 
@@ -17,5 +18,7 @@ struct Product {
 
 /// The product that operator `op` is. Throws base::InternalError for other operators.
 Product product_of(int op);
+/// Columns of its result.
+std::int64_t product_columns(int op, const block::Problem& problem);
 
 }  // namespace fusetune::codegen

@@ -28,6 +28,7 @@ struct CudaKernel {
 
 struct CudaBundleInput : BundleOrigin {
   std::vector<CudaKernel> kernels;          // in order, one per segment
+  std::vector<std::string> replaced;        // segments timed fastest as a library's products: "[7]"
   std::string architecture;                 // "sm_90a"
   std::string compiler;                     // "nvrtc 13.0"
   std::vector<std::string> flags;           // it was called with

@@ -98,6 +98,11 @@ Json kernels_json(const CudaBundleInput& input) {
   return kernels;
 }
 
+/// The vendor's library of matrix products is not needed, whatever was timed.
+Json library_json(const CudaBundleInput& input) {
+  return {{"products", "none: a bundle has generated kernels only"}, {"faster_when_timed", input.replaced}};
+}
+
 Json errors_json(const EmulatorVerdict::Kernel& errors) {
   return {{"norm_error", errors.norm_error}, {"worst_error", errors.worst_error}};
 }
@@ -158,6 +163,7 @@ std::string manifest_text(const CudaBundleInput& input, const Files& files) {
                          {"problem", problem_json(input.problem)},
                          {"plan", plan_json(input)},
                          {"kernels", kernels_json(input)},
+                         {"library", library_json(input)},
                          {"architecture", input.architecture},
                          {"compiler", {{"name", input.compiler}, {"kernel_flags", input.flags}}},
                          {"environment", environment_json(input)},

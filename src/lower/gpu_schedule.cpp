@@ -10,6 +10,7 @@
 #include "base/integer.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "block/operators.h"
 #include "block/rounding.h"
 #include "lower/phases.h"
 #include "lower/schedule_set.h"
@@ -22,6 +23,7 @@ using base::round_up;
 
 constexpr std::array<std::string_view, 4> kHandOffs{"barrier", "fused", "norm", "pipeline"};
 constexpr std::array<std::string_view, 2> kSyncs{"grid", "rows"};
+constexpr std::array<std::string_view, 2> kProducts{"generated", "library"};
 constexpr std::int64_t kKeyTile = 64;  // keys of a tile in kernels/cuda/attention.h: the mask's
 
 /// Elements that pad a row of a tile in shared memory: 16 bytes.
@@ -55,6 +57,8 @@ void set_field(GpuSchedule& schedule, std::string_view key, std::string_view val
     schedule.hand_off = static_cast<GpuHandOff>(parse_name(key, value, kHandOffs));
   } else if (key == "sync") {
     schedule.sync = static_cast<GpuSync>(parse_name(key, value, kSyncs));
+  } else if (key == "product") {
+    schedule.product = static_cast<GpuProduct>(parse_name(key, value, kProducts));
   } else if (key == "tile") {
     const auto parts = base::split(value, 'x');
     if (parts.size() != 3)
@@ -76,7 +80,7 @@ void set_field(GpuSchedule& schedule, std::string_view key, std::string_view val
     if (at == counts.end())
       throw base::UsageError(
           fmt::format("schedule field '{}' is unknown: expected handoff, sync, warps, tile, stages, split, "
-                      "query, rows or ffn",
+                      "query, rows, ffn or product",
                       key));
     schedule.*(at->second) = parse_count(key, value);
   }
@@ -86,8 +90,10 @@ void set_field(GpuSchedule& schedule, std::string_view key, std::string_view val
 
 std::string_view name(GpuHandOff hand_off) { return kHandOffs[static_cast<std::size_t>(hand_off)]; }
 std::string_view name(GpuSync sync) { return kSyncs[static_cast<std::size_t>(sync)]; }
+std::string_view name(GpuProduct product) { return kProducts[static_cast<std::size_t>(product)]; }
 
 std::string GpuSchedule::to_string() const {
+  if (product == GpuProduct::library) return fmt::format("product={}", name(product));
   return fmt::format("handoff={} sync={} warps={} tile={}x{}x{} stages={} split={} query={} rows={} ffn={}",
                      name(hand_off), name(sync), warps, tile_rows, tile_columns, tile_depth, stages, split_k,
                      query_rows, row_block, ffn_chunk);
@@ -141,6 +147,11 @@ GpuHeadMemory head_memory(const Phase& phase, bool hand_written, const GpuSchedu
   if (!online && phase.last > 2) memory.scores = s.query_rows * (round_up(problem.seq, kKeyTile) + 8) * 4;
   memory.scores_on_chip = memory.tiles + memory.scores <= target.shared_bytes;
   return memory;
+}
+
+bool is_lone_product(const plan::Segment& segment) {
+  return segment.size() == 1 &&
+         block::operators()[static_cast<std::size_t>(segment.first)].kind == block::OperatorKind::gemm;
 }
 
 bool is_row_pipeline(const Phase& phase) {
@@ -232,6 +243,11 @@ GpuSchedule canonical(const GpuSchedule& schedule, const plan::SegmentVariant& v
                       const block::Problem& problem) {
   GpuSchedule s = schedule;
   const GpuSchedule defaults;
+  if (s.product == GpuProduct::library) {
+    s = defaults;
+    s.product = GpuProduct::library;
+    return s;
+  }
   s.hand_off = simplest_hand_off(variant, s.hand_off);
   const Uses uses = uses_of(variant, s.hand_off);
   if (!uses.chain) s.sync = GpuSync::grid;
@@ -336,6 +352,8 @@ void add_schedules_worth_timing(GpuScheduleSet& set) {
     set.add([](GpuSchedule& s) { s.warps = 8; });
     set.add([](GpuSchedule& s) { s.warps = 2; });
   }
+  if (set.target().library && is_lone_product(variant.segment))
+    set.add([](GpuSchedule& s) { s.product = GpuProduct::library; });
 }
 
 }  // namespace
@@ -379,6 +397,14 @@ std::vector<GpuSchedule> one_of_each_kind(const plan::SegmentVariant& variant, c
 // ---------------------------------------------------------------------------------------------- refusals
 
 namespace {
+
+std::string refuse_library(const plan::SegmentVariant& variant, const GpuTarget& target) {
+  if (!is_lone_product(variant.segment))
+    return "product=library computes matrix products alone: [0], [7], [10] and [12]";
+  if (!target.library)
+    return "product=library is for kernels that run here, on a GPU: what is generated or exported has none";
+  return target.library->version.empty() ? "product=library: " + target.library->missing : std::string();
+}
 
 std::string refuse_tile(const GpuSchedule& s, const block::Problem& problem) {
   if (s.tile_depth % 16 != 0 || s.tile_depth > 128)
@@ -427,6 +453,7 @@ std::string refuse_rows(const GpuSchedule& s) {
 
 std::string refuse(const GpuSchedule& s, const plan::SegmentVariant& variant, const block::Problem& problem,
                    const GpuTarget& target) {
+  if (s.product == GpuProduct::library) return refuse_library(variant, target);
   if (s.warps != 1 && s.warps != 2 && s.warps != 4 && s.warps != 8 && s.warps != 16)
     return fmt::format("{} warps: expected 1, 2, 4, 8 or 16", s.warps);
   const Uses uses = uses_of(variant, s.hand_off);

@@ -31,21 +31,29 @@ enum class GpuSync : std::uint8_t {
 };
 std::string_view name(GpuSync sync);
 
+/// Who computes a segment's matrix product.
+enum class GpuProduct : std::uint8_t {
+  generated,  // a kernel of ours
+  library,    // the vendor's library, where the segment is exactly one product: [0], [7], [10], [12]
+};
+std::string_view name(GpuProduct product);
+
 struct GpuSchedule {
   GpuHandOff hand_off = GpuHandOff::fused;
   GpuSync sync = GpuSync::grid;
-  int warps = 4;          // of a block
-  int tile_rows = 64;     // of C, in GEMM stages
-  int tile_columns = 64;  // of C; in row pipelines, weight columns at a time
-  int tile_depth = 32;    // of k, per step
-  int stages = 3;         // steps in flight
-  int split_k = 1;        // parts of k in GEMM stages that nothing but a store follows
-  int query_rows = 64;    // query rows of an attention task
-  int row_block = 16;     // rows of a row pipeline
-  int ffn_chunk = 256;    // inner FFN columns kept on chip at a time
+  int warps = 4;                               // of a block
+  int tile_rows = 64;                          // of C, in GEMM stages
+  int tile_columns = 64;                       // of C; in row pipelines, weight columns at a time
+  int tile_depth = 32;                         // of k, per step
+  int stages = 3;                              // steps in flight
+  int split_k = 1;                             // parts of k in GEMM stages that nothing but a store follows
+  int query_rows = 64;                         // query rows of an attention task
+  int row_block = 16;                          // rows of a row pipeline
+  int ffn_chunk = 256;                         // inner FFN columns kept on chip at a time
+  GpuProduct product = GpuProduct::generated;  // library: all other fields mean nothing
 
-  /// "handoff=fused sync=grid warps=4 tile=64x64x32 stages=3 split=1 query=64 rows=16 ffn=256"; parse()
-  /// reads it back, missing fields are defaults.
+  /// "handoff=fused sync=grid warps=4 tile=64x64x32 stages=3 split=1 query=64 rows=16 ffn=256", or
+  /// "product=library"; parse() reads it back, missing fields are defaults.
   std::string to_string() const;
   /// Throws base::UsageError.
   static GpuSchedule parse(std::string_view text);
@@ -57,6 +65,12 @@ struct GpuTile {
   int rows = 0, columns = 0, depth = 0, warps = 0, stages = 0;  // as in GpuSchedule
 };
 
+/// A library of matrix products as it was found where kernels are to run.
+struct GpuLibrary {
+  std::string version;  // "cuBLASLt 13.0.2"; empty: it cannot be used,
+  std::string missing;  // for this reason
+};
+
 /// What schedules may assume of the device.
 struct GpuTarget {
   std::int64_t shared_bytes = 99 << 10;  // dynamic shared memory a block may opt in to
@@ -64,6 +78,8 @@ struct GpuTarget {
   /// Found best on the lone GEMM segments, reused by every other variant that it fits so that it is tuned
   /// once; none: by size.
   std::optional<GpuTile> tile = std::nullopt;
+  /// That product=library means; none: kernels are for elsewhere, so that no schedule can ask for it.
+  std::optional<GpuLibrary> library = std::nullopt;
 };
 
 /// Warps of a block along the rows of a GEMM tile; the others lie along its columns. As square as possible;
@@ -90,6 +106,8 @@ GpuHeadMemory head_memory(const Phase& phase, bool hand_written, const GpuSchedu
                           const block::Problem& problem, const GpuTarget& target);
 GpuRowMemory row_memory(const Phase& phase, const GpuSchedule& schedule, const block::Problem& problem);
 
+/// True where a segment is exactly one matrix product with a weight.
+bool is_lone_product(const plan::Segment& segment);
 /// True where a `rows` phase keeps rows on chip between operators; else each row is handled by one warp.
 bool is_row_pipeline(const Phase& phase);
 /// Dynamic shared memory that a program needs per block.
@@ -126,7 +144,8 @@ std::vector<GpuSchedule> one_of_each_kind(const plan::SegmentVariant& variant, c
 std::string refuse(const GpuSchedule& schedule, const plan::SegmentVariant& variant,
                    const block::Problem& problem, const GpuTarget& target);
 
-/// Throws base::UsageError with refuse()'s reason.
+/// Throws base::UsageError with refuse()'s reason, and base::InternalError for product=library, which has no
+/// program.
 SegmentProgram lower_segment(const plan::SegmentVariant& variant, const GpuSchedule& schedule,
                              const block::Problem& problem, const GpuTarget& target);
 

@@ -232,6 +232,8 @@ SegmentProgram lower_segment(const plan::SegmentVariant& variant, const GpuSched
   if (const std::string reason = refuse(schedule, variant, problem, target); !reason.empty())
     throw base::UsageError(
         fmt::format("segment {} with schedule '{}': {}", variant.to_string(), schedule.to_string(), reason));
+  if (schedule.product == GpuProduct::library)
+    throw base::InternalError("a library's matrix product has no program to lower to");
   return make_program(variant, phases_of(variant, schedule.hand_off));
 }
 

@@ -104,6 +104,33 @@ codegen::KernelSource cpu_kernel_from(const Json& json) {
   return kernel;
 }
 
+block::Weight weight_from(const Json& json) {
+  const int index = json.get<int>();
+  if (index < 0 || index >= block::kWeightCount) throw base::InternalError("no such weight in a message");
+  return static_cast<block::Weight>(index);
+}
+
+Json to_json(const codegen::LibraryProduct& product) {
+  Json json = common_json(product);
+  json["dtype"] = block::name(product.dtype);
+  json["weight"] = static_cast<int>(product.weight);
+  json["product"] = {product.m, product.n, product.k};
+  return json;
+}
+
+codegen::LibraryProduct library_product_from(const Json& json) {
+  auto product = common_from<codegen::LibraryProduct>(json);
+  product.dtype = block::parse_dtype(json.at("dtype").get<std::string>());
+  product.weight = weight_from(json.at("weight"));
+  const Json& sizes = json.at("product");
+  product.m = sizes.at(0).get<std::int64_t>();
+  product.n = sizes.at(1).get<std::int64_t>();
+  product.k = sizes.at(2).get<std::int64_t>();
+  if (product.reads.size() != 1 || product.writes.size() != 1)
+    throw base::InternalError("a library's product with other than one input and one output in a message");
+  return product;
+}
+
 Json to_json(const codegen::GpuKernel& kernel) {
   Json tasks = Json::array();
   for (const auto& [rows, times, by_entry] : kernel.tasks) tasks.push_back({rows, times, by_entry});
@@ -133,17 +160,16 @@ codegen::GpuKernel gpu_kernel_from(const Json& json) {
   kernel.shared_bytes = json.at("shared").get<std::int64_t>();
   kernel.block_scratch_floats = json.at("block_scratch").get<std::int64_t>();
   kernel.split_tiles = json.at("split_tiles").get<std::vector<std::int64_t>>();
-  for (const Json& weight : json.at("weights")) {
-    const int index = weight.get<int>();
-    if (index < 0 || index >= block::kWeightCount) throw base::InternalError("no such weight in a message");
-    kernel.weights.push_back(static_cast<block::Weight>(index));
-  }
+  for (const Json& weight : json.at("weights")) kernel.weights.push_back(weight_from(weight));
   return kernel;
 }
 
 Json to_json(const CompiledKernel& kernel) {
   const codegen::GpuKernel* const gpu = kernel.source.gpu();
-  Json json = gpu != nullptr ? to_json(*gpu) : to_json(*kernel.source.cpu());
+  const codegen::LibraryProduct* const library = kernel.source.library();
+  Json json = gpu != nullptr       ? to_json(*gpu)
+              : library != nullptr ? to_json(*library)
+                                   : to_json(*kernel.source.cpu());
   json["image"] = kernel.image.string();
   return json;
 }
@@ -153,6 +179,8 @@ CompiledKernel kernel_from(const Json& json) {
   kernel.image = json.at("image").get<std::string>();
   if (json.contains("tasks"))
     kernel.source = gpu_kernel_from(json);
+  else if (json.contains("product"))
+    kernel.source = library_product_from(json);
   else
     kernel.source = cpu_kernel_from(json);
   return kernel;

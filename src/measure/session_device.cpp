@@ -5,6 +5,7 @@
 
 #include "backend/cpu/cpu_info.h"
 #include "backend/cpu/device_compiler.h"
+#include "backend/cuda/cublaslt.h"
 #include "backend/cuda/device_compiler.h"
 #include "backend/cuda/driver.h"
 #include "base/error.h"
@@ -90,8 +91,9 @@ SessionDevice open_cuda(const SessionOptions& options) {
   cubins.timeout_seconds = options.compile_timeout;
   cubins.cache_directory = base::cache_directory();
   SessionDevice device;
-  device.target =
-      lower::GpuTarget{.shared_bytes = gpu.shared_bytes_per_block, .multiprocessors = gpu.multiprocessors};
+  device.target = lower::GpuTarget{.shared_bytes = gpu.shared_bytes_per_block,
+                                   .multiprocessors = gpu.multiprocessors,
+                                   .library = backend::cuda::find_cublaslt()};
   device.compiler = backend::cuda::make_device_compiler(nvrtc, architecture, cubins, options.poll);
   device.environment = describe_environment(
       driver, gpu, nvrtc, backend::cuda::CubinCompiler(nvrtc, cubins).options(architecture), options.cache);

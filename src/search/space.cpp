@@ -13,6 +13,7 @@ GemmTile gemm_tile(const lower::AnySchedule& schedule) {
   if (const lower::Schedule* cpu = schedule.cpu())
     return {.rows = cpu->tile_rows, .columns = cpu->tile_columns, .depth = cpu->k_chunk};
   const lower::GpuSchedule& gpu = *schedule.gpu();
+  if (gpu.product == lower::GpuProduct::library) return {};
   return {gpu.tile_rows, gpu.tile_columns, gpu.tile_depth, gpu.warps, gpu.stages};
 }
 
@@ -45,13 +46,23 @@ Space segment_space(const block::Problem& problem, const lower::Target& target) 
   return {schedules, work};
 }
 
+namespace {
+
+bool improve(std::optional<Incumbents::Best>& best, const lower::AnySchedule& schedule, double time_us) {
+  const bool better =
+      !best || time_us < best->time_us || (time_us == best->time_us && schedule < best->schedule);
+  if (better) best = Incumbents::Best{schedule, time_us};
+  return better;
+}
+
+}  // namespace
+
 bool Incumbents::tell(const Candidate& candidate, const Trial& trial) {
   if (!trial.ok || !std::isfinite(trial.time_us) || trial.time_us <= 0) return false;
-  std::optional<Best>& best = best_[static_cast<std::size_t>(candidate.variant)];
-  const bool better = !best || trial.time_us < best->time_us ||
-                      (trial.time_us == best->time_us && candidate.schedule < best->schedule);
-  if (better) best = Best{candidate.schedule, trial.time_us};
-  return better;
+  const auto variant = static_cast<std::size_t>(candidate.variant);
+  if (gemm_tile(candidate.schedule) != GemmTile{})
+    improve(tiled_[variant], candidate.schedule, trial.time_us);
+  return improve(best_[variant], candidate.schedule, trial.time_us);
 }
 
 int Incumbents::count() const {

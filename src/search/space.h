@@ -44,6 +44,7 @@ struct GemmTile {
   int warps = 0, stages = 0;  // a GPU's
   bool operator==(const GemmTile&) const = default;
 };
+/// None where a library computes the product.
 GemmTile gemm_tile(const lower::AnySchedule& schedule);
 
 struct Space {
@@ -70,6 +71,8 @@ class Incumbents {
   const std::optional<Best>& operator[](int variant) const {
     return best_[static_cast<std::size_t>(variant)];
   }
+  /// The same of kernels whose tile is known: not those of a library.
+  const std::optional<Best>& tiled(int variant) const { return tiled_[static_cast<std::size_t>(variant)]; }
   /// Number of variants with a time.
   int count() const;
   /// Times by variant, +infinity where there is none.
@@ -78,7 +81,7 @@ class Incumbents {
   double best_sum_us() const;
 
  private:
-  std::array<std::optional<Best>, plan::kVariantCount> best_;
+  std::array<std::optional<Best>, plan::kVariantCount> best_, tiled_;
 };
 
 }  // namespace fusetune::search

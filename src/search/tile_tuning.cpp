@@ -23,7 +23,7 @@ GemmTile tuned_tile(const Incumbents& best, int variant) {
   const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(variant)].segment;
   const Incumbents::Best* tuned = nullptr;
   for (const int op : gemm_operators()) {
-    const std::optional<Incumbents::Best>& alone = best[lone_variant(op)];
+    const std::optional<Incumbents::Best>& alone = best.tiled(lone_variant(op));
     if (segment.contains(op) && alone && (tuned == nullptr || alone->time_us > tuned->time_us))
       tuned = &*alone;
   }

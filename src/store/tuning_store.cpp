@@ -146,9 +146,9 @@ std::vector<TuningRecord> TuningStore::records(const std::string& problem, const
   return result;
 }
 
-std::optional<std::string> TuningStore::best_schedule(const std::string& problem,
-                                                      const std::string& environment,
-                                                      const MeasuredLike& like, int variant) const {
+std::optional<std::string> TuningStore::best_schedule(
+    const std::string& problem, const std::string& environment, const MeasuredLike& like, int variant,
+    const std::function<bool(const std::string&)>& usable) const {
   std::optional<std::string> schedule;
   impl_->connection.reading("looking up the best schedule", [&](SQLite::Database& database) {
     SQLite::Statement statement(
@@ -157,15 +157,17 @@ std::optional<std::string> TuningStore::best_schedule(const std::string& problem
         " JOIN environment e ON e.id = s.environment WHERE p.key = :problem AND e.fingerprint = :environment"
         " AND s.cache_mode = :cache_mode AND s.variant = :variant AND s.outcome = 'ok'"
         " ORDER BY s.data = :data DESC, (s.settings = :settings OR"
-        " s.settings LIKE :settings || ' reference=%') DESC, s.protocol DESC, s.median_us, s.schedule"
-        " LIMIT 1");
+        " s.settings LIKE :settings || ' reference=%') DESC, s.protocol DESC, s.median_us, s.schedule");
     statement.bind(":problem", problem);
     statement.bind(":environment", environment);
     statement.bind(":cache_mode", like.cache_mode);
     statement.bind(":variant", variant);
     statement.bind(":data", like.data);
     statement.bind(":settings", like.settings);
-    if (statement.executeStep()) schedule = statement.getColumn(0).getString();
+    while (!schedule && statement.executeStep()) {
+      std::string found = statement.getColumn(0).getString();
+      if (!usable || usable(found)) schedule = std::move(found);
+    }
   });
   return schedule;
 }

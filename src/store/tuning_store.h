@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -112,9 +113,10 @@ class TuningStore {
                                     const std::string& cache_mode) const;
   /// Schedule text of a variant's fastest `ok` measurement in this cache mode. Times made in different ways
   /// are not compared: rows of the same data are taken where there are any, of these the ones of the same
-  /// settings, of these the ones of the newest protocol.
-  std::optional<std::string> best_schedule(const std::string& problem, const std::string& environment,
-                                           const MeasuredLike& like, int variant) const;
+  /// settings, of these the ones of the newest protocol. Schedules that are not `usable` are passed over.
+  std::optional<std::string> best_schedule(
+      const std::string& problem, const std::string& environment, const MeasuredLike& like, int variant,
+      const std::function<bool(const std::string& schedule)>& usable = {}) const;
 
   /// What the reference plan takes under these settings: as agreed, else as the oldest row says that was
   /// timed beside it. nullopt: nothing was.

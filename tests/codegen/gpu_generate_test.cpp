@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "codegen/any_kernel.h"
 #include "codegen/gpu_kernel.h"
 #include "codegen/kernel_source.h"
 
@@ -46,6 +47,38 @@ const lower::GpuTarget kTarget{99 << 10, 108};
 GpuKernel kernel_of(plan::SegmentVariant variant, std::string_view schedule, Dtype dtype = Dtype::f16) {
   return generate_gpu(variant, lower::canonical(GpuSchedule::parse(schedule), variant, small_problem(dtype)),
                       small_problem(dtype), kTarget);
+}
+
+TEST(LibraryProducts, SayWhatIsAskedOfWhichVersion) {
+  lower::GpuTarget target = kTarget;
+  target.library = lower::GpuLibrary{.version = "cuBLASLt 13.0.2", .missing = {}};
+  const GpuSchedule schedule = GpuSchedule::parse("product=library");
+  const block::Problem problem = small_problem(Dtype::f16);
+  const AnyKernel any = generate({{12, 12}, false}, schedule, problem, target);
+  ASSERT_NE(any.library(), nullptr);
+  EXPECT_EQ(any.gpu(), nullptr);
+  const LibraryProduct& product = *any.library();
+  EXPECT_THAT(product.call, HasSubstr("cuBLASLt 13.0.2"));
+  EXPECT_THAT(product.call,
+              HasSubstr("ffn_down[66, 120] = ffn_act[66, 480] w_ffn2[480, 120], row-major f16"));
+  EXPECT_EQ(product.m, 66);
+  EXPECT_EQ(product.n, 120);
+  EXPECT_EQ(product.k, 480);
+  EXPECT_EQ(any.reads(), std::vector{block::Tensor::ffn_act});
+  EXPECT_EQ(any.writes(), std::vector{block::Tensor::ffn_down});
+  EXPECT_EQ(any.symbol(), "ft_library_12_12_f16_" + any.hash().substr(0, 12));
+  EXPECT_EQ(generate({{0, 0}, false}, schedule, problem, target).library()->n, 360);
+
+  // Another version is another kernel, for records and caches.
+  target.library->version = "cuBLASLt 13.1.0";
+  EXPECT_NE(generate({{12, 12}, false}, schedule, problem, target).hash(), any.hash());
+  target.library = lower::GpuLibrary{.version = {}, .missing = "no such file"};
+  try {
+    generate({{12, 12}, false}, schedule, problem, target);
+    FAIL() << "generated";
+  } catch (const base::UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no such file"));
+  }
 }
 
 TEST(GenerateGpu, EveryVariantAndScheduleIsGeneratedForEveryDtype) {

@@ -95,6 +95,10 @@ TEST(CudaBundle, ManifestHasTheEmulatorsVerdict) {
   EXPECT_EQ(manifest()["target"], "cuda");
   EXPECT_EQ(manifest()["architecture"], "sm_90a");
   EXPECT_EQ(manifest()["emulator"]["verdict"], "left out");
+  EXPECT_THAT(std::string(manifest()["library"]["products"]), HasSubstr("none"));
+  EXPECT_EQ(manifest()["library"]["faster_when_timed"].size(), 0u);
+  input.replaced = {"[7]"};
+  EXPECT_EQ(manifest()["library"]["faster_when_timed"], nlohmann::json{"[7]"});
   EXPECT_TRUE(manifest()["kernels"][2]["cooperative"]);
   input.emulated = EmulatorVerdict{.batch = 1, .kernels = {{0.25, 0.5}}, .plan = {0.125, 1}};
   EXPECT_EQ(manifest()["emulator"]["verdict"], "nothing found");

@@ -63,7 +63,7 @@ class CudaProgram : public testing::Test {
   fs::path at(const std::string& name) const { return directory_.path() / name; }
   Outcome run(const std::string& script) const {
     return shell("export FUSETUNE_CACHE_DIR='" EXPORT_TEST_CACHE "' FUSETUNE_DRIVER='" FAKE_DRIVER
-                 "' FUSETUNE_FAKE_COMPILER='" FAKE_KERNELS
+                 "' FUSETUNE_CUBLASLT=/nowhere/libcublasLt.so FUSETUNE_FAKE_COMPILER='" FAKE_KERNELS
                  "' FUSETUNE_FAKE_DRIVER=small FUSETUNE_FAKE_KERNELS=\"$PWD/kernels\"\n" +
                      script,
                  directory_.path());

@@ -46,6 +46,17 @@ TEST(GpuSchedule, TextAndBack) {
     EXPECT_THROW(GpuSchedule::parse(bad), base::UsageError) << bad;
 }
 
+TEST(GpuSchedule, ALibrarysProductHasNoOtherFields) {
+  GpuSchedule schedule;
+  schedule.product = GpuProduct::library;
+  EXPECT_EQ(schedule.to_string(), "product=library");
+  EXPECT_EQ(GpuSchedule::parse("product=library"), schedule);
+  EXPECT_EQ(GpuSchedule::parse("product=generated"), GpuSchedule{});
+  EXPECT_EQ(canonical(GpuSchedule::parse("product=library warps=8"), {{7, 7}, false}, block::Problem{}),
+            schedule);
+  EXPECT_THROW(GpuSchedule::parse("product=theirs"), base::UsageError);
+}
+
 TEST(GpuPhases, ProductsTakeTheirNeighboursIn) {
   EXPECT_EQ(phases({{7, 9}, false}, GpuHandOff::fused),
             "columns [out_gemm out_bias_residual] | rows [layernorm1]");
@@ -171,6 +182,44 @@ TEST(GpuRefusals, SayWhatIsWrong) {
   EXPECT_THAT(reason({{7, 14}, false}, "handoff=pipeline rows=24 tile=64x128x32"), HasSubstr("row block"));
   EXPECT_THAT(reason({{7, 14}, false}, "handoff=pipeline rows=64 tile=64x128x32", {99 << 10, 132}),
               HasSubstr("bytes of shared memory per block, the device has 101376"));
+}
+
+GpuTarget with_library(const GpuLibrary& library) {
+  GpuTarget target = h100();
+  target.library = library;
+  return target;
+}
+
+TEST(GpuLibraries, AreACandidateOfSegmentsThatAreExactlyOneProduct) {
+  const GpuTarget target = with_library({.version = "cuBLASLt 13.0.2", .missing = {}});
+  std::set<std::string> offered;
+  for (const plan::SegmentVariant& variant : plan::all_variants()) {
+    auto space = schedule_space(variant, block::Problem{}, target);
+    const auto kernels = schedule_space(variant, block::Problem{}, h100());
+    if (space.size() == kernels.size()) {
+      EXPECT_EQ(space, kernels) << variant.to_string();
+      continue;
+    }
+    EXPECT_EQ(space.back(), GpuSchedule::parse("product=library")) << variant.to_string();
+    offered.insert(variant.to_string());
+    space.pop_back();
+    EXPECT_EQ(space, kernels) << variant.to_string();
+  }
+  EXPECT_THAT(offered, testing::ElementsAre("[0]", "[10]", "[12]", "[7]"));
+  EXPECT_THAT(reason({{0, 1}, false}, "product=library", target), HasSubstr("[0], [7], [10] and [12]"));
+  EXPECT_THROW(lower_segment({{7, 7}, false}, GpuSchedule::parse("product=library"), {}, target),
+               base::InternalError);
+}
+
+TEST(GpuLibraries, OnesThatAreNotThereAreRefusedWithTheReason) {
+  const GpuTarget target = with_library({.version = {}, .missing = "no such file"});
+  std::vector<Refused<GpuSchedule>> refused;
+  EXPECT_EQ(schedule_space({{7, 7}, false}, block::Problem{}, target, &refused),
+            schedule_space({{7, 7}, false}, block::Problem{}, h100()));
+  ASSERT_FALSE(refused.empty());
+  EXPECT_EQ(refused.back().schedule, GpuSchedule::parse("product=library"));
+  EXPECT_THAT(refused.back().reason, HasSubstr("no such file"));
+  EXPECT_THAT(reason({{7, 7}, false}, "product=library"), HasSubstr("run here, on a GPU"));
 }
 
 TEST(GpuMemory, RowsOfScoresSpillWhereTheyDoNotFit) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "base/error.h"
 
@@ -118,6 +119,31 @@ TEST(Protocol, AGpusKernelReadsBackAsItIsLaunched) {
     EXPECT_EQ(launch.sync_words, wanted.sync_words);
     EXPECT_EQ(launch.cooperative, wanted.cooperative);
   }
+}
+
+TEST(Protocol, ALibrarysProductReadsBack) {
+  lower::GpuTarget target;
+  target.library = lower::GpuLibrary{.version = "cuBLASLt 13.0.2", .missing = {}};
+  block::Problem problem;
+  problem.dtype = block::Dtype::bf16;
+  const codegen::LibraryProduct want = codegen::generate_library(
+      {{10, 10}, false}, lower::GpuSchedule::parse("product=library"), problem, target);
+  Request request;
+  request.task = Task::check;
+  request.plans = {{{want, {}, 0}}};
+  const Request back = decode_request(encode(request));
+  ASSERT_EQ(back.plans.at(0).size(), 1U);
+  ASSERT_NE(back.plans[0][0].source.library(), nullptr);
+  const codegen::LibraryProduct& got = *back.plans[0][0].source.library();
+  EXPECT_EQ(got.symbol, want.symbol);
+  EXPECT_EQ(got.variant, want.variant);
+  EXPECT_EQ(got.schedule, want.schedule);
+  EXPECT_EQ(got.hash, want.hash);
+  EXPECT_EQ(got.dtype, want.dtype);
+  EXPECT_EQ(got.weight, block::Weight::w_ffn1);
+  EXPECT_EQ(got.reads, want.reads);
+  EXPECT_EQ(got.writes, want.writes);
+  EXPECT_EQ(std::tuple(got.m, got.n, got.k), std::tuple(want.m, want.n, want.k));
 }
 
 TEST(Protocol, SetupReadsBack) {

@@ -5,12 +5,16 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "backend/cuda/installed_nvrtc.h"
 #include "base/subprocess.h"
+#include "block/operators.h"
 #include "block/problem.h"
 #include "cli/program.h"
+#include "lower/gpu_schedule.h"
 
 namespace fusetune::cli_test {
 namespace {
@@ -21,20 +25,24 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
 
+block::Problem small_problem() {
+  block::Problem problem;
+  problem.batch = 1;
+  problem.seq = 17;
+  problem.heads = 2;
+  problem.head_size = 16;
+  problem.ffn = 40;
+  problem.dtype = block::Dtype::f16;
+  problem.eps = block::find_preset("bert-base").eps;  // the program's default
+  return problem;
+}
+
 class CudaCommands : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string reason;
     if (!backend::cuda::installed_nvrtc(reason)) GTEST_SKIP() << reason;
-    block::Problem problem;
-    problem.batch = 1;
-    problem.seq = 17;
-    problem.heads = 2;
-    problem.head_size = 16;
-    problem.ffn = 40;
-    problem.dtype = block::Dtype::f16;
-    problem.eps = block::find_preset("bert-base").eps;  // the program's default
-    base::write_file_atomic(folder_.path() / "problem", problem.key());
+    base::write_file_atomic(folder_.path() / "problem", small_problem().key());
     const auto made = base::run_process({FAKE_KERNELS, folder_.path().string()});
     ASSERT_EQ(made.exit_code, 0) << made.output;
   }
@@ -60,6 +68,7 @@ class CudaCommands : public ::testing::Test {
   ScopedVariable device_{"FUSETUNE_FAKE_DRIVER", "small"};
   ScopedVariable kernels_{"FUSETUNE_FAKE_KERNELS", folder_.path().string()};
   ScopedVariable compiler_{"FUSETUNE_FAKE_COMPILER", FAKE_KERNELS};
+  ScopedVariable library_{"FUSETUNE_CUBLASLT", FAKE_CUBLASLT};
 };
 
 TEST_F(CudaCommands, APlanIsVerifiedRunComparedAndProfiled) {
@@ -134,6 +143,94 @@ TEST_F(CudaCommands, ALostDeviceEndsTheSearchWithWhatWasMeasured) {
   const Outcome continued = search();
   ASSERT_EQ(continued.exit_code, 0) << continued.err;
   EXPECT_THAT(continued.err, Not(HasSubstr("NVIDIA's driver"))) << continued.err;
+}
+
+TEST_F(CudaCommands, ALibrarysProductIsVerifiedLikeAnyKernel) {
+  const auto verify = [this] {
+    return run({"verify", "--variant", "[7]", "[12]", "--schedule-text", "product=library"});
+  };
+  const Outcome right = verify();
+  EXPECT_EQ(right.exit_code, 0) << right.out << right.err;
+  EXPECT_THAT(right.err, HasSubstr("2 checked, 0 failed"));
+  {
+    const ScopedVariable wrong("FUSETUNE_FAKE_CUBLASLT", "wrong");
+    const Outcome found = verify();
+    EXPECT_EQ(found.exit_code, 1) << found.out << found.err;
+    EXPECT_THAT(found.err, HasSubstr("2 checked, 2 failed"));
+  }
+  {
+    const ScopedVariable missing("FUSETUNE_CUBLASLT", "/no/such/libcublasLt.so");
+    const Outcome refused = verify();
+    EXPECT_THAT(refused.out + refused.err,
+                AllOf(HasSubstr("product=library"), HasSubstr("/no/such/libcublasLt.so")));
+  }
+}
+
+/// Outcomes of product=library by segment, in fusetune.db of `directory`.
+std::map<std::string, std::string> recorded_products(const std::filesystem::path& directory) {
+  std::map<std::string, std::string> outcomes;
+  const Outcome rows = fusetune({"db", "export", "--db", "fusetune.db"}, directory);
+  std::istringstream lines(rows.out);
+  for (std::string line; std::getline(lines, line);) {
+    const Json row = Json::parse(line);
+    if (row.value("schedule", "") == "product=library")
+      outcomes[plan::all_variants()[row.at("variant").get<std::size_t>()].to_string()] = row.at("outcome");
+  }
+  return outcomes;
+}
+
+/// What a search begins with on the fake driver's small device: each operator alone, and every candidate of
+/// the four products.
+std::size_t first_trials() {
+  lower::GpuTarget target{.shared_bytes = 227 << 10, .multiprocessors = 4};
+  target.library = lower::GpuLibrary{.version = "any", .missing = {}};
+  std::size_t count = block::kOperatorCount - 4;
+  for (const int op : {0, 7, 10, 12})
+    count += lower::schedule_space({{op, op}, false}, small_problem(), target).size();
+  return count;
+}
+
+// The library takes its time for [0], kernels for the other three.
+TEST_F(CudaCommands, ALibrarysProductIsChosenWhereItIsFasterAndABundleHasAKernelInstead) {
+  {
+    const ScopedVariable slow("FUSETUNE_FAKE_CUBLASLT", "slow:96");
+    const ScopedVariable faults("FUSETUNE_FAKE_FAULTS",
+                                "slow:segment_7_7_ slow:segment_10_10_ slow:segment_12_12_");
+    const Outcome searched = run({"search", "--trials", std::to_string(first_trials()), "--samples", "2",
+                                  "--min-time", "0.01", "--pairs", "20", "--json", "-", "--quiet"});
+    ASSERT_EQ(searched.exit_code, 0) << searched.err;
+    const Json result = Json::parse(searched.out);
+    EXPECT_EQ(result.at("library").at("version"), "cuBLASLt 13.0.2");
+    ASSERT_EQ(result.at("best").at("mask"), result.at("references").at("unfused"));
+    const Json& schedules = result.at("best").at("schedules");
+    EXPECT_THAT(std::string(schedules.at(0)), HasSubstr("tile="));
+    for (const int op : {7, 10, 12}) EXPECT_EQ(schedules.at(op), "product=library") << op;
+  }
+  EXPECT_EQ(
+      recorded_products(directory_.path()),
+      (std::map<std::string, std::string>{{"[0]", "ok"}, {"[7]", "ok"}, {"[10]", "ok"}, {"[12]", "ok"}}))
+      << "all were candidates";
+  const Outcome whole = run({"verify", "21845"});
+  EXPECT_EQ(whole.exit_code, 0) << whole.err;
+  EXPECT_THAT(whole.err, HasSubstr("16 checked, 0 failed"));
+
+  const Outcome exported = run({"export", "21845", "--no-emulation", "--no-archive", "--out", "bundle"});
+  ASSERT_EQ(exported.exit_code, 0) << exported.err;
+  EXPECT_THAT(exported.err, AllOf(HasSubstr("[7] was timed fastest as a matrix product of the vendor's"),
+                                  HasSubstr("(recorded) instead")));
+  const Json manifest = Json::parse(base::read_file(directory_.path() / "bundle/manifest.json"));
+  EXPECT_EQ(manifest.at("library").at("faster_when_timed"), (Json{"[7]", "[10]", "[12]"}));
+  for (const Json& kernel : manifest.at("kernels")) EXPECT_THAT(kernel.at("schedule"), HasSubstr("tile="));
+  const Outcome given = run({"export", "21845", "--no-emulation", "--no-archive", "--out", "other",
+                             "--schedule-text", "[7]: product=library"});
+  EXPECT_EQ(given.exit_code, 2) << given.err;
+  EXPECT_THAT(given.err, HasSubstr("generated kernels only"));
+
+  // Where the library is gone, what it was fastest at falls to the fastest kernel.
+  const ScopedVariable missing("FUSETUNE_CUBLASLT", "/no/such/libcublasLt.so");
+  const Outcome gone = run({"run", "21845"});
+  EXPECT_EQ(gone.exit_code, 0) << gone.err;
+  EXPECT_THAT(gone.err, HasSubstr("schedules: 15 recorded"));
 }
 
 TEST_F(CudaCommands, WhatCannotBeSaysWhy) {

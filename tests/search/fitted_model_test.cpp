@@ -110,5 +110,26 @@ TEST(TileTuning, TimesTheFourProductsAndNamesTheirTiles) {
       << "it has no product of weights";
 }
 
+TEST(TileTuning, WhatALibraryComputesFastestHasNoTileForOthers) {
+  lower::GpuTarget target;
+  target.library = lower::GpuLibrary{.version = "some", .missing = {}};
+  TileTuning tuning(segment_space(small_problem(), target), 1);
+  const int alone = lone_variant(12);
+  Incumbents best;
+  lower::AnySchedule fastest;  // of our kernels
+  int kernels = 0, products = 0;
+  for (const Candidate& candidate : tuning.ask(tuning.expected())) {
+    if (candidate.variant != alone) continue;
+    const bool own = candidate.schedule.gpu()->product == lower::GpuProduct::generated;
+    if (own) fastest = candidate.schedule;
+    best.tell(candidate, {true, own ? 100.0 - ++kernels : 1.0});
+    products += own ? 0 : 1;
+  }
+  ASSERT_GT(kernels, 1);
+  EXPECT_EQ(products, 1);
+  EXPECT_EQ(best[alone]->schedule.to_string(), "product=library");
+  EXPECT_EQ(tuned_tile(best, plan::variant_index({{12, 13}, false})), gemm_tile(fastest));
+}
+
 }  // namespace
 }  // namespace fusetune::search

@@ -1,5 +1,7 @@
 #include "backend/cuda/cublaslt.h"
 
+#include <cstdlib>
+
 #include "backend/cuda/toolkit_library.h"
 #include "base/error.h"
 
@@ -13,6 +15,40 @@ const ToolkitLibrary& library_of_cublaslt() {
                                        .packages = {"cu13", "cublas"},
                                        .remedy = kCublasLtRemedy};
   return kLibrary;
+}
+
+/// Empty, or why the file is not the library.
+std::string load(const std::filesystem::path& file, CublasLtFunctions& functions) {
+  OpenLibrary open(file);
+  CublasLtFunctions f;
+  open.require("cublasLtCreate", f.create);
+  open.require("cublasLtDestroy", f.destroy);
+  open.require("cublasLtGetVersion", f.get_version);
+  open.require("cublasLtGetStatusString", f.get_status_string);
+  open.require("cublasLtMatmulDescCreate", f.operation_create);
+  open.require("cublasLtMatmulDescDestroy", f.operation_destroy);
+  open.require("cublasLtMatrixLayoutCreate", f.layout_create);
+  open.require("cublasLtMatrixLayoutDestroy", f.layout_destroy);
+  open.require("cublasLtMatmulPreferenceCreate", f.preference_create);
+  open.require("cublasLtMatmulPreferenceDestroy", f.preference_destroy);
+  open.require("cublasLtMatmulPreferenceSetAttribute", f.preference_set);
+  open.require("cublasLtMatmulAlgoGetHeuristic", f.heuristics);
+  open.require("cublasLtMatmul", f.matmul);
+  if (open.error().empty()) functions = f;
+  return open.error();
+}
+
+CublasLtFunctions open_library() {
+  CublasLtFunctions functions;
+  open_first(library_of_cublaslt(),
+             [&functions](const std::filesystem::path& file) { return load(file, functions); });
+  return functions;
+}
+
+std::string version_of(const CublasLtFunctions& functions) {
+  const std::size_t version = functions.get_version();
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
 }
 
 int type_of(block::Dtype dtype) {
@@ -29,38 +65,22 @@ int type_of(block::Dtype dtype) {
 
 }  // namespace
 
-CublasLt::CublasLt() {
-  open_first(library_of_cublaslt(), [this](const std::filesystem::path& file) { return load(file); });
-  check(functions_.create(&handle_), "cublasLtCreate");
+lower::GpuLibrary find_cublaslt() {
+  try {
+    return {.version = "cuBLASLt " + version_of(open_library()), .missing = {}};
+  } catch (const base::EnvironmentError& error) {
+    // The whole list of places is too long here; a path that was set and is wrong is what matters.
+    const char* const chosen = std::getenv("FUSETUNE_CUBLASLT");
+    if (chosen != nullptr && *chosen != '\0') return {.version = {}, .missing = error.what()};
+    return {.version = {}, .missing = "cuBLASLt was not found: " + std::string(kCublasLtRemedy)};
+  }
 }
+
+CublasLt::CublasLt() : functions_(open_library()) { check(functions_.create(&handle_), "cublasLtCreate"); }
 
 CublasLt::~CublasLt() { functions_.destroy(handle_); }
 
-std::string CublasLt::load(const std::filesystem::path& file) {
-  OpenLibrary open(file);
-  CublasLtFunctions f;
-  open.require("cublasLtCreate", f.create);
-  open.require("cublasLtDestroy", f.destroy);
-  open.require("cublasLtGetVersion", f.get_version);
-  open.require("cublasLtGetStatusString", f.get_status_string);
-  open.require("cublasLtMatmulDescCreate", f.operation_create);
-  open.require("cublasLtMatmulDescDestroy", f.operation_destroy);
-  open.require("cublasLtMatrixLayoutCreate", f.layout_create);
-  open.require("cublasLtMatrixLayoutDestroy", f.layout_destroy);
-  open.require("cublasLtMatmulPreferenceCreate", f.preference_create);
-  open.require("cublasLtMatmulPreferenceDestroy", f.preference_destroy);
-  open.require("cublasLtMatmulPreferenceSetAttribute", f.preference_set);
-  open.require("cublasLtMatmulAlgoGetHeuristic", f.heuristics);
-  open.require("cublasLtMatmul", f.matmul);
-  if (open.error().empty()) functions_ = f;
-  return open.error();
-}
-
-std::string CublasLt::version() const {
-  const std::size_t version = functions_.get_version();
-  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-         std::to_string(version % 100);
-}
+std::string CublasLt::version() const { return version_of(functions_); }
 
 void CublasLt::check(int status, std::string_view call) const {
   if (status == kCublasLtSuccess) return;
@@ -90,6 +110,9 @@ CublasLtGemm::CublasLtGemm(const CublasLt& library, const GemmShape& shape, std:
     library.check(
         f.preference_set(preference, kPreferenceWorkspaceBytes, &workspace_bytes, sizeof workspace_bytes),
         "cublasLtMatmulPreferenceSetAttribute");
+    library.check(f.preference_set(preference, kPreferenceReductionSchemes, &kReduceInComputeType,
+                                   sizeof kReduceInComputeType),
+                  "cublasLtMatmulPreferenceSetAttribute");
     algorithms_.resize(static_cast<std::size_t>(most));
     int found = 0;
     const int status = f.heuristics(library.handle(), operation_, w_, x_, y_, y_, preference, most,
@@ -114,12 +137,13 @@ void CublasLtGemm::release() {
   if (operation_ != nullptr) f.operation_destroy(operation_);
 }
 
-void CublasLtGemm::launch(int algorithm, const void* x, const void* w, void* y, void* workspace) const {
+void CublasLtGemm::launch(int algorithm, const void* x, const void* w, void* y, void* workspace,
+                          const Stream* stream) const {
   const float one = 1, zero = 0;
   library_.check(
       library_.functions().matmul(library_.handle(), operation_, &one, w, w_, x, x_, &zero, y, y_, y, y_,
                                   &algorithms_[static_cast<std::size_t>(algorithm)].algorithm, workspace,
-                                  workspace_bytes_, nullptr),
+                                  workspace_bytes_, stream == nullptr ? nullptr : stream->handle()),
       "cublasLtMatmul");
 }
 

@@ -1,5 +1,5 @@
-// NVIDIA's matrix products, found and opened when they are first needed: what generated GEMMs are compared
-// with.
+// NVIDIA's matrix products, found and opened when they are first needed: candidates for segments that are
+// exactly one, and what generated GEMMs are compared with.
 #pragma once
 
 #include <array>
@@ -13,6 +13,7 @@
 
 #include "backend/cuda/driver.h"
 #include "block/problem.h"
+#include "lower/gpu_schedule.h"
 
 namespace fusetune::backend::cuda {
 
@@ -59,11 +60,17 @@ struct CublasLtFunctions {
 inline constexpr int kCublasLtSuccess = 0, kCublasLtNotSupported = 15;
 /// Values of cublasComputeType_t, cudaDataType_t and cublasLtMatmulPreferenceAttributes_t.
 inline constexpr int kComputeFloat = 68, kTypeFloat = 0, kTypeHalf = 2, kTypeBfloat16 = 14;
-inline constexpr int kPreferenceWorkspaceBytes = 1;
+inline constexpr int kPreferenceWorkspaceBytes = 1, kPreferenceReductionSchemes = 3;
+/// Of cublasLtReductionScheme_t: parts of k are added in the compute type, in workspace.
+inline constexpr std::uint32_t kReduceInComputeType = 2;
 
 inline constexpr std::string_view kCublasLtRemedy =
     "install CUDA 12 or 13, or the Python package nvidia-cublas (CUDA 12: nvidia-cublas-cu12), and set "
     "FUSETUNE_CUBLASLT to the path of its libcublasLt.so if it is not found by itself";
+
+/// The library that CublasLt() would open. No handle is made, as that would make a context. Not found: the
+/// reason, with the remedy.
+lower::GpuLibrary find_cublaslt();
 
 /// A loaded cuBLASLt with a handle for the current context; it stays loaded for the life of the process.
 class CublasLt {
@@ -83,13 +90,12 @@ class CublasLt {
   void check(int status, std::string_view call) const;
 
  private:
-  std::string load(const std::filesystem::path& file);
-
   CublasLtFunctions functions_;
   void* handle_ = nullptr;
 };
 
-/// y[m, n] = x[m, k] w[k, n], row-major, with float32 accumulation and no TF32: one of a segment's products.
+/// y[m, n] = x[m, k] w[k, n], row-major, with float32 accumulation, also of parts of k, and no TF32: one of a
+/// segment's products.
 struct GemmShape {
   std::int64_t m = 0, n = 0, k = 0;
   block::Dtype dtype = block::Dtype::f16;
@@ -107,8 +113,10 @@ class CublasLtGemm {
 
   /// 0: it does not offer this product.
   int algorithms() const { return static_cast<int>(algorithms_.size()); }
-  /// Asynchronous, on the default stream; device addresses. Throws base::EnvironmentError.
-  void launch(int algorithm, const void* x, const void* w, void* y, void* workspace) const;
+  /// Asynchronous, on `stream` or without one the default stream; device addresses. Throws
+  /// base::EnvironmentError.
+  void launch(int algorithm, const void* x, const void* w, void* y, void* workspace,
+              const Stream* stream = nullptr) const;
 
  private:
   void release();

@@ -164,15 +164,17 @@ int CudaBlock::make_copies(std::span<const Weight> weights, std::int64_t rotatio
   return static_cast<int>(copies);
 }
 
+const void* CudaBlock::address(Weight which, int copy) const {
+  const std::vector<DeviceBuffer>& buffers = weights_[static_cast<std::size_t>(which)];
+  return buffers[static_cast<std::size_t>(copy) % buffers.size()].pointer<const void>();
+}
+
 ft_gpu_args CudaBlock::arguments(const codegen::GpuKernel& kernel, int copy) {
   ft_gpu_args arguments = constants_;
-  for (const Weight weight : kernel.weights) {
-    const std::vector<DeviceBuffer>& buffers = weights_[static_cast<std::size_t>(weight)];
-    arguments.weight[static_cast<int>(weight)] =
-        buffers[static_cast<std::size_t>(copy) % buffers.size()].pointer<const void>();
-  }
+  for (const Weight weight : kernel.weights)
+    arguments.weight[static_cast<int>(weight)] = address(weight, copy);
   for (const auto* list : {&kernel.reads, &kernel.writes, &kernel.workspace})
-    for (const Tensor which : *list) arguments.tensor[static_cast<int>(which)] = tensor(which).pointer();
+    for (const Tensor which : *list) arguments.tensor[static_cast<int>(which)] = address(which);
   return arguments;
 }
 

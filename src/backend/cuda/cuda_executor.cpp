@@ -5,67 +5,26 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "backend/cuda/cuda_block.h"
 #include "backend/cuda/driver.h"
-#include "base/file.h"
+#include "backend/cuda/loaded_segment.h"
 
 namespace fusetune::backend::cuda {
 namespace {
 
-/// A kernel with its module and the shape that it is launched in.
-struct LoadedKernel {
-  codegen::GpuKernel source;
-  std::unique_ptr<Module> module;
-  Function function;
-  codegen::GpuLaunch needs;
-};
+using Segments = std::vector<std::unique_ptr<LoadedSegment>>;
 
-LoadedKernel load_kernel(const Context& context, const CompiledKernel& compiled, std::int64_t batch) {
-  if (compiled.source.gpu() == nullptr) throw base::InternalError("a CPU's kernel was given to a GPU");
-  LoadedKernel kernel{*compiled.source.gpu(), nullptr, {}, {}};
-  kernel.module = std::make_unique<Module>(context, base::read_file(compiled.image));
-  kernel.function = kernel.module->function(kernel.source.symbol);
-  kernel.needs = kernel.source.launch(batch);
-  const std::int64_t limit = context.device().shared_bytes_per_block;
-  const std::int64_t shared =
-      kernel.needs.shared_bytes + kernel.function.attribute(FunctionAttribute::static_shared_bytes);
-  if (shared > limit) {
-    DeviceError error(fmt::format("{} needs {} bytes of shared memory in a block, this device has {}",
-                                  kernel.source.symbol, shared, limit));
-    error.is_resource_limit = true;
-    throw error;
-  }
-  if (!kernel.needs.cooperative) return kernel;
-  const std::int64_t resident = std::int64_t{kernel.function.blocks_per_multiprocessor(
-                                    kernel.needs.threads, kernel.needs.shared_bytes)} *
-                                context.device().multiprocessors;
-  if (resident == 0) {
-    DeviceError error(kernel.source.symbol + " cannot be resident on this device: a block needs more " +
-                      "registers or shared memory than a multiprocessor has");
-    error.is_resource_limit = true;
-    throw error;
-  }
-  kernel.needs = kernel.source.launch(batch, resident);
-  return kernel;
-}
-
-/// What the kernels of a sequence share, one running at a time.
-struct Workspace {
-  GuardedDeviceBuffer scratch;
-  DeviceBuffer sync;  // counters: zero between launches
-  std::int64_t sync_words = 0;
-};
-
-Workspace make_workspace(const Context& context, const std::vector<LoadedKernel>& kernels) {
+Workspace make_workspace(const Context& context, const Segments& segments) {
   std::int64_t scratch_bytes = 0;
   Workspace workspace;
-  for (const LoadedKernel& kernel : kernels) {
-    scratch_bytes = std::max(scratch_bytes, kernel.needs.scratch_bytes);
-    workspace.sync_words = std::max(workspace.sync_words, kernel.needs.sync_words);
+  for (const auto& segment : segments) {
+    scratch_bytes = std::max(scratch_bytes, segment->scratch_bytes());
+    workspace.sync_words = std::max(workspace.sync_words, segment->sync_words());
   }
   workspace.scratch = GuardedDeviceBuffer(context, scratch_bytes);
   workspace.sync = DeviceBuffer(context, 4 * workspace.sync_words);
@@ -106,12 +65,12 @@ class CudaSequence final : public LaunchSequence {
   Workspace& workspace() { return workspace_; }
 
  private:
-  void launch(const LoadedKernel& kernel, int copy);
+  void launch(const LoadedSegment& segment, int copy);
   void launch_all(int copy);
   const Graph& graph(int first, int passes);
 
   CudaExecutor& executor_;
-  std::vector<LoadedKernel> kernels_;
+  Segments segments_;
   Workspace workspace_;
   int copies_ = 1;
   std::map<int, Graph> graphs_;  // of graph_passes_ passes, by their first copy
@@ -147,18 +106,30 @@ class CudaExecutor final : public Executor {
   void flush_caches() override { flush_.fill(0); }
   int threads() const override { return 0; }
 
+  std::unique_ptr<LoadedSegment> load_segment(const CompiledKernel& compiled) {
+    if (const codegen::LibraryProduct* const product = compiled.source.library())
+      return load_product(context_, stream_, library(), block_, *product);
+    return load_kernel(context_, compiled, problem_.batch);
+  }
+
   const Context& context() const { return context_; }
   const Stream& stream() const { return stream_; }
   CudaBlock& block() { return block_; }
-  std::int64_t batch() const { return problem_.batch; }
   std::int64_t rotation_bytes() const { return rotation_bytes_; }
   void watch(Workspace& workspace) { workspaces_.insert(&workspace); }
   void forget(Workspace& workspace) { workspaces_.erase(&workspace); }
 
  private:
+  /// Opened when a product first asks for it.
+  const CublasLt& library() {
+    if (!library_) library_.emplace();
+    return *library_;
+  }
+
   block::Problem problem_;
   Context context_;
   Stream stream_;
+  std::optional<CublasLt> library_;
   CudaBlock block_;
   DeviceBuffer flush_;
   std::int64_t rotation_bytes_;
@@ -167,9 +138,8 @@ class CudaExecutor final : public Executor {
 
 CudaSequence::CudaSequence(CudaExecutor& executor, std::span<const CompiledKernel> kernels)
     : executor_(executor) {
-  for (const CompiledKernel& kernel : kernels)
-    kernels_.push_back(load_kernel(executor.context(), kernel, executor.batch()));
-  workspace_ = make_workspace(executor.context(), kernels_);
+  for (const CompiledKernel& kernel : kernels) segments_.push_back(executor.load_segment(kernel));
+  workspace_ = make_workspace(executor.context(), segments_);
   executor_.watch(workspace_);
 }
 
@@ -177,34 +147,28 @@ CudaSequence::~CudaSequence() { executor_.forget(workspace_); }
 
 int CudaSequence::ready() {
   std::set<block::Weight> weights;
-  for (const LoadedKernel& kernel : kernels_)
-    weights.insert(kernel.source.weights.begin(), kernel.source.weights.end());
+  for (const auto& segment : segments_) weights.insert(segment->weights().begin(), segment->weights().end());
   copies_ =
       executor_.block().make_copies(std::vector(weights.begin(), weights.end()), executor_.rotation_bytes());
   return copies_;
 }
 
-void CudaSequence::launch(const LoadedKernel& kernel, int copy) {
-  ft_gpu_args arguments = executor_.block().arguments(kernel.source, copy);
-  arguments.scratch = workspace_.scratch.pointer<float>();
-  arguments.sync = workspace_.sync.pointer<unsigned>();
-  const LaunchShape shape{kernel.needs.blocks, kernel.needs.threads, kernel.needs.shared_bytes,
-                          kernel.needs.cooperative};
-  kernel.function.launch(shape, &arguments, &executor_.stream());
+void CudaSequence::launch(const LoadedSegment& segment, int copy) {
+  segment.launch(executor_.stream(), executor_.block(), workspace_, copy);
 }
 
 void CudaSequence::launch_all(int copy) {
-  for (const LoadedKernel& kernel : kernels_) launch(kernel, copy);
+  for (const auto& segment : segments_) launch(*segment, copy);
 }
 
-/// Waits for each kernel, so that what fails is blamed by its name.
+/// Waits for each segment, so that what fails is blamed by its name.
 void CudaSequence::run() {
-  for (const LoadedKernel& kernel : kernels_) {
+  for (const auto& segment : segments_) {
     try {
-      launch(kernel, 0);
+      launch(*segment, 0);
       executor_.stream().synchronize();
     } catch (const DriverError& error) {
-      throw DriverError(kernel.source.symbol + ": " + error.what(), error.code);
+      throw DriverError(segment->symbol() + ": " + error.what(), error.code);
     }
   }
 }
@@ -234,16 +198,16 @@ double CudaSequence::run_timed(int first, int passes) {
 StampedRun CudaSequence::run_stamped(int copy) {
   const Stream& stream = executor_.stream();
   std::vector<Event> events;
-  for (std::size_t i = 0; i <= kernels_.size(); ++i) events.emplace_back(executor_.context());
+  for (std::size_t i = 0; i <= segments_.size(); ++i) events.emplace_back(executor_.context());
   StampedRun run;
   // Events differ by milliseconds in a float, and know nothing of the host's clock: a pass begins, by
   // agreement, when the host began to ask for it.
   const double begin = host_seconds();
   events.front().record(&stream);
-  for (std::size_t i = 0; i < kernels_.size(); ++i) {
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
     const double before = host_seconds();
-    launch(kernels_[i], copy);
-    run.calls.push_back({"launch " + kernels_[i].source.variant.to_string(), before, host_seconds()});
+    launch(*segments_[i], copy);
+    run.calls.push_back({"launch " + segments_[i]->variant().to_string(), before, host_seconds()});
     events[i + 1].record(&stream);
   }
   const double before = host_seconds();

@@ -22,15 +22,11 @@ class CudaDeviceCompiler final : public DeviceCompiler {
       if (poll_) poll_();
       if (progress) progress(done, total);
     });
-    std::vector<CompileResult> results(kernels.size());
-    for (std::size_t i = 0; i < kernels.size(); ++i) {
-      results[i].status = cubins[i].status;
-      if (cubins[i].status == CubinResult::Status::ok)
-        results[i].kernel = {kernels[i], write_image(*kernels[i].gpu(), cubins[i].cubin),
-                             cubins[i].compile_seconds};
-      else
-        results[i].log = cubins[i].log;
-    }
+    std::vector<CompileResult> results;
+    std::size_t compiled = 0;
+    for (const codegen::AnyKernel& kernel : kernels)
+      results.push_back(kernel.library() != nullptr ? CompileResult{.kernel = {kernel, {}, 0}, .log = {}}
+                                                    : result_of(kernel, cubins[compiled++]));
     return results;
   }
 
@@ -39,9 +35,11 @@ class CudaDeviceCompiler final : public DeviceCompiler {
   }
 
  private:
+  /// Of all but a library's products, of which nothing is to be compiled.
   std::vector<CubinSource> sources_of(std::span<const codegen::AnyKernel> kernels) const {
     std::vector<CubinSource> sources;
     for (const codegen::AnyKernel& kernel : kernels) {
+      if (kernel.library() != nullptr) continue;
       if (kernel.gpu() == nullptr) throw base::InternalError("a CPU's kernel was given to NVRTC");
       const codegen::GpuKernel& gpu = *kernel.gpu();
       sources.push_back({gpu.variant.to_string(), gpu.symbol,
@@ -50,8 +48,18 @@ class CudaDeviceCompiler final : public DeviceCompiler {
     return sources;
   }
 
+  CompileResult result_of(const codegen::AnyKernel& kernel, const CubinResult& cubin) const {
+    CompileResult result;
+    result.status = cubin.status;
+    if (cubin.status == CubinResult::Status::ok)
+      result.kernel = {kernel, write_image(*kernel.gpu(), cubin.cubin), cubin.compile_seconds};
+    else
+      result.log = cubin.log;
+    return result;
+  }
+
   /// For the workers: the cache's entries hold more than the image.
-  std::filesystem::path write_image(const codegen::GpuKernel& kernel, const std::string& cubin) {
+  std::filesystem::path write_image(const codegen::GpuKernel& kernel, const std::string& cubin) const {
     std::filesystem::path path = images_.path() / (kernel.symbol + ".cubin");
     if (!std::filesystem::exists(path)) base::write_file_atomic(path, cubin);
     return path;

@@ -53,6 +53,9 @@ static_assert(CUBLAS_STATUS_NOT_SUPPORTED == kCublasLtNotSupported);
 static_assert(CUBLAS_COMPUTE_32F == kComputeFloat);
 static_assert(CUDA_R_32F == kTypeFloat && CUDA_R_16F == kTypeHalf && CUDA_R_16BF == kTypeBfloat16);
 static_assert(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES == kPreferenceWorkspaceBytes);
+static_assert(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK == kPreferenceReductionSchemes);
+static_assert(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE == kReduceInComputeType);
+static_assert(sizeof(std::uint32_t) == sizeof kReduceInComputeType);
 
 static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(CublasLtAlgorithm));
 using Theirs = cublasLtMatmulHeuristicResult_t;

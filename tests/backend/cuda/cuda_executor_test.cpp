@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "backend/cuda/cublaslt.h"
 #include "backend/cuda/cuda_block.h"
 #include "backend/cuda/device_compiler.h"
 #include "backend/simt/library_compiler.h"
@@ -211,6 +212,123 @@ TEST_F(CudaExecutorTest, MoreSharedMemoryThanTheDeviceHasIsRefusedWithBothFigure
     EXPECT_TRUE(error.is_resource_limit);
     EXPECT_THAT(error.what(), AllOf(HasSubstr("232464"), HasSubstr("232448")));
   }
+}
+
+/// Segment [7] by the fake cuBLASLt.
+class LibraryProducts : public ::testing::Test {
+ protected:
+  static block::Problem problem_in(block::Dtype dtype) {
+    block::Problem problem = small_problem();
+    problem.dtype = dtype;
+    return problem;
+  }
+  static CompiledKernel product(const block::Problem& problem) {
+    lower::GpuTarget target;
+    target.library = find_cublaslt();
+    EXPECT_EQ(target.library->version, "cuBLASLt 13.0.2") << target.library->missing;
+    return {codegen::generate_library({{7, 7}, false}, lower::GpuSchedule::parse("product=library"), problem,
+                                      target),
+            {},
+            0};
+  }
+  static std::unique_ptr<Executor> executor(const block::Problem& problem,
+                                            const ExecutorOptions& options = {}) {
+    return make_executor(problem, block::Mask(problem.mask, problem.batch, problem.seq),
+                         block::generate_data(problem), options);
+  }
+  /// Small whole numbers times the block's weights: what `attn_proj` has to be, before it is rounded.
+  static std::vector<double> product_of(const block::Problem& problem, const std::vector<double>& merged) {
+    const block::BlockData data = block::generate_data(problem);
+    const auto d = static_cast<std::size_t>(problem.hidden());
+    std::vector<double> product(merged.size());
+    for (std::size_t i = 0; i < merged.size() / d; ++i)
+      for (std::size_t j = 0; j < d; ++j)
+        for (std::size_t k = 0; k < d; ++k)
+          product[i * d + j] += merged[i * d + k] * double{data[block::Weight::w_out][k * d + j]};
+    return product;
+  }
+  static void expect_near(const std::vector<float>& got, const std::vector<double>& want, double bound) {
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(double{got[i]}, want[i], bound) << i;
+  }
+
+  ScopedVariable driver_{"FUSETUNE_DRIVER", FAKE_DRIVER};
+  ScopedVariable device_{"FUSETUNE_FAKE_DRIVER", "small"};
+  ScopedVariable library_{"FUSETUNE_CUBLASLT", FAKE_CUBLASLT};
+};
+
+TEST_F(LibraryProducts, RunAloneInGraphsAndStamped) {
+  for (const auto& [dtype, bound] : {std::pair(block::Dtype::f32, 1e-5), std::pair(block::Dtype::f16, 2e-2),
+                                     std::pair(block::Dtype::bf16, 2e-1)}) {
+    const block::Problem problem = problem_in(dtype);
+    const auto device = executor(problem, {.rotation_bytes = 3 * 16 * 16 * 4});
+    const CompiledKernel kernel = product(problem);
+    const auto sequence = device->load({&kernel, 1});
+    EXPECT_GT(sequence->ready(), 1);  // copies of its weight
+    std::vector<double> merged(2 * 8 * 16);
+    for (int round = 0; round < 3; ++round) {
+      for (std::size_t i = 0; i < merged.size(); ++i)
+        merged[i] = static_cast<double>((i * 7 + static_cast<std::size_t>(round)) % 5) - 2;
+      device->write(Tensor::merged, merged);
+      device->poison(Tensor::attn_proj);
+      if (round == 0) {
+        sequence->run();
+      } else if (round == 1) {
+        EXPECT_GT(sequence->run_timed(1, 3), 0);
+      } else {
+        EXPECT_EQ(sequence->run_stamped(2).calls.at(0).name, "launch [7]");
+      }
+      expect_near(device->read(Tensor::attn_proj), product_of(problem, merged), bound);
+    }
+    EXPECT_EQ(device->find_damage(), "");
+  }
+}
+
+TEST_F(LibraryProducts, OnesThatItDoesNotOfferAreAResourceThatIsShort) {
+  const block::Problem problem = problem_in(block::Dtype::f16);
+  const auto device = executor(problem);
+  const CompiledKernel kernel = product(problem);
+  const ScopedVariable none("FUSETUNE_FAKE_CUBLASLT", "none");
+  try {
+    device->load({&kernel, 1});
+    FAIL() << "loaded";
+  } catch (const DeviceError& error) {
+    EXPECT_TRUE(error.is_resource_limit);
+    EXPECT_FALSE(error.is_fatal);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("ft_library_7_7_f16_"), HasSubstr("no algorithm"),
+                                    HasSubstr("16x16 with 16x16 in f16")));
+  }
+}
+
+TEST_F(LibraryProducts, ACallThatFailsNamesTheProduct) {
+  const block::Problem problem = problem_in(block::Dtype::f32);
+  const auto device = executor(problem);
+  const CompiledKernel kernel = product(problem);
+  const auto sequence = device->load({&kernel, 1});
+  const ScopedVariable failing("FUSETUNE_FAKE_CUBLASLT", "failing");
+  const DeviceError error = error_of(*sequence);
+  EXPECT_FALSE(error.is_fatal);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("ft_library_7_7_f32_"), HasSubstr("EXECUTION_FAILED")));
+}
+
+TEST_F(LibraryProducts, AMissingLibraryIsAReason) {
+  const ScopedVariable missing("FUSETUNE_CUBLASLT", "/no/such/libcublasLt.so");
+  const lower::GpuLibrary library = find_cublaslt();
+  EXPECT_EQ(library.version, "");
+  EXPECT_THAT(library.missing, HasSubstr("/no/such/libcublasLt.so"));
+}
+
+TEST_F(LibraryProducts, NothingIsCompiledForThem) {
+  std::string reason;
+  const auto nvrtc = installed_nvrtc(reason);
+  if (!nvrtc) GTEST_SKIP() << reason;
+  const auto compiler = make_device_compiler(*nvrtc, {90, true}, {}, {});
+  const codegen::AnyKernel kernel = product(problem_in(block::Dtype::f16)).source;
+  EXPECT_EQ(compiler->count_missing({&kernel, 1}), 0U);
+  const CompileResult result = compiler->compile({&kernel, 1}, {}).front();
+  EXPECT_EQ(result.status, CompileResult::Status::ok);
+  EXPECT_EQ(result.kernel.image, "");
+  ASSERT_NE(result.kernel.source.library(), nullptr);
 }
 
 }  // namespace

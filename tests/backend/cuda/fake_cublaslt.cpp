@@ -1,11 +1,17 @@
 // A stand-in for cuBLASLt beside the fake driver, whose device memory is the host's: the same product, as
-// plain loops over what the descriptors say. $FUSETUNE_FAKE_CUBLASLT: "none" finds no algorithm, "failing"
-// refuses to multiply.
+// plain loops over what the descriptors say. In a stream, a call of cuLaunchHostFunc in $FUSETUNE_DRIVER, so
+// that graphs capture it. $FUSETUNE_FAKE_CUBLASLT: "none" finds no algorithm, "failing" refuses to multiply,
+// "wrong" is off by one in each element, "slow:96" takes 5 ms more for a weight of 96 columns.
+#include <dlfcn.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <string>
+#include <thread>
 
 #include "block/rounding.h"
 
@@ -22,6 +28,7 @@ struct Layout {
 };
 struct Preference {
   std::size_t workspace_bytes = 0;
+  std::uint32_t reduction_schemes = 7;
 };
 struct Heuristic {
   std::uint64_t algorithm[8];
@@ -38,6 +45,41 @@ std::string behaviour() {
 
 float element(const Layout& layout, const void* matrix, std::int64_t row, std::int64_t column) {
   return fusetune::block::load_element(layout.dtype, matrix, column * layout.leading + row);
+}
+
+/// One product, after the call that asked for it may have returned.
+struct Product {
+  Layout a, b, d;
+  const void *from_a, *from_b;
+  void* to;
+};
+
+void multiply(const Product& product) {
+  const auto& [a, b, d, from_a, from_b, to] = product;
+  const float off = behaviour() == "wrong" ? 1.0F : 0.0F;
+  for (std::int64_t column = 0; column < d.columns; ++column) {
+    for (std::int64_t row = 0; row < d.rows; ++row) {
+      float sum = off;
+      for (std::int64_t k = 0; k < a.columns; ++k)
+        sum += element(a, from_a, row, k) * element(b, from_b, k, column);
+      fusetune::block::store_element(d.dtype, to, column * d.leading + row, sum);
+    }
+  }
+  if (behaviour() == "slow:" + std::to_string(d.rows))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+/// In a stream of the fake driver. What a graph may still run is kept for good.
+int enqueue(const Product& product, void* stream) {
+  static std::deque<Product>& kept = *new std::deque<Product>;
+  kept.push_back(product);
+  const char* driver = std::getenv("FUSETUNE_DRIVER");
+  void* const library = driver == nullptr ? nullptr : dlopen(driver, RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) return kExecutionFailed;
+  using LaunchHostFunction = int(void* stream, void (*function)(void*), void* data);
+  auto* const launch = reinterpret_cast<LaunchHostFunction*>(dlsym(library, "cuLaunchHostFunc"));
+  const auto run = [](void* data) { multiply(*static_cast<const Product*>(data)); };
+  return launch(stream, run, &kept.back()) == 0 ? kSuccess : kExecutionFailed;
 }
 
 }  // namespace
@@ -92,15 +134,20 @@ int cublasLtMatmulPreferenceDestroy(void* preference) {
 int cublasLtMatmulPreferenceSetAttribute(void* preference, int attribute, const void* value,
                                          std::size_t bytes) {
   auto& to = *static_cast<Preference*>(preference);
-  if (attribute != 1 || bytes != sizeof to.workspace_bytes) return kInvalidValue;
-  std::memcpy(&to.workspace_bytes, value, bytes);
+  if (attribute == 1 && bytes == sizeof to.workspace_bytes)
+    std::memcpy(&to.workspace_bytes, value, bytes);
+  else if (attribute == 3 && bytes == sizeof to.reduction_schemes)
+    std::memcpy(&to.reduction_schemes, value, bytes);
+  else
+    return kInvalidValue;
   return kSuccess;
 }
 
 /// Two algorithms that are the same, and one that fails as the real ones may.
 int cublasLtMatmulAlgoGetHeuristic(void* /*handle*/, void* /*operation*/, void* /*a*/, void* /*b*/,
-                                   void* /*c*/, void* /*d*/, void* /*preference*/, int requested,
+                                   void* /*c*/, void* /*d*/, void* preference, int requested,
                                    Heuristic* results, int* found) {
+  if (static_cast<const Preference*>(preference)->reduction_schemes != 2) return kInvalidValue;
   *found = behaviour() == "none" ? 0 : std::min(requested, 3);
   for (int i = 0; i < *found; ++i) {
     results[i] = {};
@@ -113,20 +160,16 @@ int cublasLtMatmulAlgoGetHeuristic(void* /*handle*/, void* /*operation*/, void* 
 int cublasLtMatmul(void* /*handle*/, void* /*operation*/, const void* alpha, const void* a, void* a_layout,
                    const void* b, void* b_layout, const void* beta, const void* /*c*/, void* /*c_layout*/,
                    void* d, void* d_layout, const std::uint64_t* algorithm, void* /*workspace*/,
-                   std::size_t /*workspace_bytes*/, void* /*stream*/) {
+                   std::size_t /*workspace_bytes*/, void* stream) {
   const auto &wa = *static_cast<Layout*>(a_layout), &wb = *static_cast<Layout*>(b_layout),
              &wd = *static_cast<Layout*>(d_layout);
   if (behaviour() == "failing") return kExecutionFailed;
   if (wa.columns != wb.rows || wd.rows != wa.rows || wd.columns != wb.columns || algorithm[0] == 1 ||
       *static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0)
     return kInvalidValue;
-  for (std::int64_t column = 0; column < wd.columns; ++column) {
-    for (std::int64_t row = 0; row < wd.rows; ++row) {
-      float sum = 0;
-      for (std::int64_t k = 0; k < wa.columns; ++k) sum += element(wa, a, row, k) * element(wb, b, k, column);
-      fusetune::block::store_element(wd.dtype, d, column * wd.leading + row, sum);
-    }
-  }
+  const Product product{wa, wb, wd, a, b, d};
+  if (stream != nullptr) return enqueue(product, stream);
+  multiply(product);
   return kSuccess;
 }
 

@@ -6,8 +6,8 @@
 //
 // $FUSETUNE_FAKE_FAULTS: faults of single kernels, "illegal:segment_3_4_ hang:segment_5_5_": what befalls
 // those with such a part in their name. illegal, launch: an error that stays, at the next call; memory: not
-// enough to load it; resources: its launch is refused; hang: it never ends; lost: the devices are gone, for
-// every process from then on.
+// enough to load it; resources: its launch is refused; hang: it never ends; slow: each run takes 5 ms more;
+// lost: the devices are gone, for every process from then on.
 #include "fake_driver.h"
 
 #include <cstdlib>

@@ -19,6 +19,7 @@
 #include <memory>
 #include <sstream>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -62,7 +63,12 @@ struct FakeFill {
   unsigned value;
   std::size_t words;
 };
-using FakeGraph = std::vector<std::variant<FakeLaunch, FakeFill>>;
+/// What a library beside the driver puts into a stream.
+struct FakeCall {
+  void (*function)(void* data);
+  void* data;
+};
+using FakeGraph = std::vector<std::variant<FakeLaunch, FakeFill, FakeCall>>;
 
 /// The whole device. Never destroyed: the program may end while it is in use.
 struct FakeDevice {
@@ -124,6 +130,7 @@ int run(const FakeLaunch& launch) {
   if (behaviour() == "hanging" || befalls(function.symbol, "hang"))
     for (;;) pause();
   if (befalls(function.symbol, "resources")) return kLaunchOutOfResources;
+  if (befalls(function.symbol, "slow")) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   on.error = fault_of(function.symbol);
   if (on.error != kSuccess) return kSuccess;
   if (launch.threads != function.kernel.threads ||
@@ -144,6 +151,11 @@ int run(const FakeLaunch& launch) {
 int run(const FakeFill& fill) {
   if (!holds(fill.address, fill.words * sizeof fill.value)) return kInvalidValue;
   std::fill_n(static_cast<unsigned*>(host(fill.address)), fill.words, fill.value);
+  return device().error;
+}
+
+int run(const FakeCall& call) {
+  call.function(call.data);
   return device().error;
 }
 
@@ -289,6 +301,13 @@ int cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, unsigned b
 int cuLaunchCooperativeKernel(void* function, unsigned grid, unsigned, unsigned, unsigned block, unsigned,
                               unsigned, unsigned shared_bytes, void* /*stream*/, void** parameters) {
   return run_or_record(function, grid, block, shared_bytes, true, parameters[0]);
+}
+
+int cuLaunchHostFunc(void* /*stream*/, void (*function)(void* data), void* data) {
+  const FakeCall call{function, data};
+  if (device().recording == nullptr) return run(call);
+  device().recording->push_back(call);
+  return kSuccess;
 }
 
 int cuStreamCreate(void** stream, unsigned /*flags*/) {
