@@ -81,6 +81,25 @@ TEST(SearchReport, CountsWhatWasPrunedPredictedAndLeft) {
   EXPECT_TRUE(result_of({}, search, unfused_won())["search"]["plans"].is_null());
 }
 
+TEST(SearchReport, SaysWhatALibraryComputesOrWhyItDoesNot) {
+  FinalResult result = unfused_won();
+  result.finalists[0].plan.schedules.assign(15, lower::GpuSchedule{}.to_string());
+  result.finalists[0].plan.schedules[7] = "product=library";
+  SearchReport report;
+  EXPECT_THAT(describe_result(report, Finished(), result), Not(HasSubstr("matrix products"))) << "a CPU's";
+  EXPECT_TRUE(result_of(report, Finished(), result)["library"].is_null());
+  report.library = lower::GpuLibrary{.version = "cuBLASLt 13.0.2", .missing = {}};
+  EXPECT_THAT(describe_result(report, Finished(), result),
+              testing::AllOf(HasSubstr("matrix products of cuBLASLt 13.0.2 among the candidates"),
+                             HasSubstr("by cuBLASLt 13.0.2, not by kernels of its own: [7]\n")));
+  report.library = lower::GpuLibrary{.version = {}, .missing = "no such file"};
+  result.finalists[0].plan.schedules[7] = lower::GpuSchedule{}.to_string();
+  EXPECT_THAT(
+      describe_result(report, Finished(), result),
+      testing::AllOf(HasSubstr("among the candidates: no such file"), Not(HasSubstr("not by kernels"))));
+  EXPECT_EQ(result_of(report, Finished(), result)["library"]["missing"], "no such file");
+}
+
 TEST(SearchReport, SaysWhyThereIsNoCertificate) {
   Finished search;
   FinalResult result = unfused_won();
