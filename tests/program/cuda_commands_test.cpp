@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,7 @@
 #include "block/problem.h"
 #include "cli/program.h"
 #include "lower/gpu_schedule.h"
+#include "plan/fusion_plan.h"
 
 namespace fusetune::cli_test {
 namespace {
@@ -35,6 +37,15 @@ block::Problem small_problem() {
   problem.dtype = block::Dtype::f16;
   problem.eps = block::find_preset("bert-base").eps;  // the program's default
   return problem;
+}
+
+std::vector<std::string> schedules_of(const Json& manifest) {
+  std::vector<std::string> schedules;
+  for (const Json& kernel : manifest.at("kernels")) {
+    EXPECT_EQ(kernel.at("schedule_from"), "search");
+    schedules.push_back(kernel.at("schedule"));
+  }
+  return schedules;
 }
 
 class CudaCommands : public ::testing::Test {
@@ -61,6 +72,55 @@ class CudaCommands : public ::testing::Test {
                                       "2",      "--json",     "-",    "--quiet"};
     words.insert(words.end(), more.begin(), more.end());
     return run(words);
+  }
+  /// The manifest of the bundle that `export best` makes with a database.
+  Json exported_best(const std::string& database, const std::string& out) const {
+    const Outcome made =
+        run({"export", "best", "--db", database, "--no-emulation", "--no-archive", "--out", out});
+    EXPECT_EQ(made.exit_code, 0) << made.out << made.err;
+    return Json::parse(base::read_file(directory_.path() / out / "manifest.json"));
+  }
+  /// Another schedule of the first kernel of a search's best plan.
+  std::string other_schedule(const Json& best) const {
+    const auto plan = plan::FusionPlan::from_mask({best.at("mask").get<std::uint16_t>()});
+    const int first = plan::variant_index(plan.variants().front());
+    std::istringstream index(base::read_file(folder_.path() / "index"));
+    std::string id, schedule;
+    for (int variant = 0; index >> id >> variant && std::getline(index >> std::ws, schedule);)
+      if (variant == first && schedule != best.at("schedules").front()) return schedule;
+    ADD_FAILURE() << "one schedule only of " << best.at("plan");
+    return {};
+  }
+  /// Makes a database: that of the searches with another schedule for the first kernel of their best plan.
+  void rewrite(const std::string& from, const std::string& to, const std::string& made) const {
+    std::istringstream rows(fusetune({"db", "export", "--db", "fusetune.db"}, directory_.path()).out);
+    std::string text;
+    for (std::string row; std::getline(rows, row); text += row + "\n") {
+      const std::size_t best = row.find(R"(\"best\")"), at = row.find(from, best);
+      if (best != std::string::npos && at != std::string::npos) row.replace(at, from.size(), to);
+    }
+    base::write_file_atomic(directory_.path() / "rows.jsonl", text);
+    const Outcome imported = fusetune({"db", "import", "rows.jsonl", "--db", made}, directory_.path());
+    EXPECT_EQ(imported.exit_code, 0) << imported.err;
+  }
+
+  /// A search's plan with its schedules and time. It is the database that is asked for them: told of another
+  /// schedule, that one is exported, and then without a time.
+  void expect_best_is_exported(const Json& found) const {
+    const Json manifest = exported_best("fusetune.db", "found");
+    std::vector<std::string> schedules = found.at("schedules");
+    EXPECT_EQ(schedules_of(manifest), schedules);
+    EXPECT_EQ(manifest.at("plan").at("mask"), found.at("mask"));
+    EXPECT_EQ(manifest.at("measured").at("time_us").at("median"), found.at("time_us").at("value"));
+    EXPECT_EQ(manifest.at("measured").at("search_run"), 2);
+    EXPECT_EQ(manifest.at("architecture"), "sm_90a");
+
+    const std::string other = other_schedule(found);
+    rewrite(schedules.front(), other, "other.db");
+    schedules.front() = other;
+    const Json told = exported_best("other.db", "other");
+    EXPECT_EQ(schedules_of(told), schedules);
+    EXPECT_TRUE(told.at("measured").is_null());
   }
 
   base::TemporaryDirectory folder_, directory_;
@@ -105,7 +165,7 @@ TEST_F(CudaCommands, APlanIsVerifiedRunComparedAndProfiled) {
             7);
 }
 
-TEST_F(CudaCommands, FaultsCostTheirCandidatesOnlyAndNothingIsMeasuredTwice) {
+TEST_F(CudaCommands, FaultsCostTheirCandidatesOnlyNothingIsMeasuredTwiceAndTheBestIsExported) {
   // Every plan has one of [3-4], [3] and [2-3..6] and so on: some meet a fault, some do not.
   const ScopedVariable faults("FUSETUNE_FAKE_FAULTS",
                               "illegal:segment_3_4_ launch:segment_5_5_ resources:segment_6_6_ "
@@ -128,6 +188,8 @@ TEST_F(CudaCommands, FaultsCostTheirCandidatesOnlyAndNothingIsMeasuredTwice) {
   const Outcome environments = fusetune({"db", "export", "--db", "fusetune.db"}, directory_.path());
   EXPECT_THAT(environments.out, AllOf(HasSubstr("Fake H100"), HasSubstr("GPU-00010203-0405-0607-0809-"),
                                       HasSubstr("--gpu-architecture=sm_90a")));
+
+  expect_best_is_exported(repeated.at("best"));
 }
 
 TEST_F(CudaCommands, ALostDeviceEndsTheSearchWithWhatWasMeasured) {
@@ -234,6 +296,9 @@ TEST_F(CudaCommands, ALibrarysProductIsChosenWhereItIsFasterAndABundleHasAKernel
 }
 
 TEST_F(CudaCommands, WhatCannotBeSaysWhy) {
+  const Outcome unsearched = run({"export", "best", "--out", "none"});
+  EXPECT_EQ(unsearched.exit_code, 2);
+  EXPECT_THAT(unsearched.err, HasSubstr("run fusetune search with the same options first"));
   EXPECT_THAT(run({"verify", "0", "--threads", "2"}).err,
               HasSubstr("--threads means nothing to --backend cuda"));
   EXPECT_THAT(run({"verify", "0", "--device", "3"}).err,
