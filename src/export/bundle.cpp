@@ -8,12 +8,12 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/number.h"
 #include "block/data.h"
 #include "block/reference.h"
 #include "export/bundle_text.h"
 #include "export/config_text.h"
 #include "export/mask_text.h"
+#include "export/torch_text.h"
 
 namespace fusetune::exporting {
 namespace {
@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 15> kTaken = {"cuda", "all",     "test", 
                                                      "help", "package", "depend",  "c",       "m",
                                                      "dl",   "rt",      "pthread", "gcc",     "util"};
 
-constexpr std::array<TemplateFile, 15> kTemplates = {{
+constexpr std::array<TemplateFile, 12> kTemplates = {{
     {"cpu_bundle/README.md.in", "README.md"},
     {"cpu_bundle/CMakeLists.txt.in", "CMakeLists.txt"},
     {"cpu_bundle/bundle.h.in", "include/@name@.h"},
@@ -39,9 +39,6 @@ constexpr std::array<TemplateFile, 15> kTemplates = {{
     {"cpu_bundle/weights.cpp.in", "src/weights.cpp"},
     {"cpu_bundle/verify.cpp.in", "verify/verify.cpp"},
     {"cpu_bundle/data.h.in", "verify/data.h"},
-    {"cpu_bundle/torch_CMakeLists.txt.in", "pytorch/CMakeLists.txt"},
-    {"cpu_bundle/torch_module.py.in", "pytorch/@name@_torch.py"},
-    {"cpu_bundle/torch_operator.cpp.in", "pytorch/@name@_torch.cpp"},
 }};
 
 unsigned feature_bits(lower::Isa isa) {
@@ -85,35 +82,35 @@ std::string cmake_kernel_flags(const BundleInput& input) {
   return cmake_lines(flags);
 }
 
+std::string default_lengths(const block::Problem& problem) {
+  return block::Mask(problem.mask, problem.batch, problem.seq).has_padding()
+             ? "the lengths it was exported with"
+             : "no padding";
+}
+
 Values values_of(const BundleInput& input) {
-  const block::Problem& problem = input.problem;
-  const block::Mask mask(problem.mask, problem.batch, problem.seq);
-  const plan::FusionPlan plan = plan::FusionPlan::from_mask(input.mask);
-  const auto number = [](auto value) { return fmt::format("{}", value); };
-  return {{"name", input.name},
-          {"NAME", upper(input.name)},
-          {"version", input.fusetune_version},
-          {"problem", one_line(problem.key())},
-          {"mask", number(plan.canonical_mask().value)},
-          {"plan", plan.to_string()},
-          {"measured", one_line(measured_text(input))},
-          {"requirements", requirements(input.isa)},
-          {"batch", number(problem.batch)},
-          {"seq", number(problem.seq)},
-          {"tokens", number(problem.tokens())},
-          {"hidden", number(problem.hidden())},
-          {"heads", number(problem.heads)},
-          {"eps", base::format_shortest(problem.eps)},
-          {"gelu", std::string(block::name(problem.gelu))},
-          {"ffn", number(problem.ffn)},
-          {"threads", number(input.threads)},
-          {"default_lengths", mask.has_padding() ? "the lengths it was exported with" : "no padding"},
-          {"required_features", fmt::format("0x{:x}", feature_bits(input.isa))},
-          {"baseline_flag", std::string(baseline_flag())},
-          {"kernel_files", cmake_lines(kernel_files(input))},
-          {"kernel_flags", cmake_kernel_flags(input)},
-          {"seed", number(problem.seed)},
-          {"data_rows", data_rows(problem)}};
+  Values values = origin_values(input);
+  values.merge(Values{{"measured", one_line(measured_text(input))},
+                      {"requirements", requirements(input.isa)},
+                      {"tokens", fmt::format("{}", input.problem.tokens())},
+                      {"threads", fmt::format("{}", input.threads)},
+                      {"default_lengths", default_lengths(input.problem)},
+                      {"required_features", fmt::format("0x{:x}", feature_bits(input.isa))},
+                      {"baseline_flag", std::string(baseline_flag())},
+                      {"kernel_files", cmake_lines(kernel_files(input))},
+                      {"kernel_flags", cmake_kernel_flags(input)}});
+  return values;
+}
+
+TorchTarget torch_target(const block::Problem& problem) {
+  return {.templates = "cpu_bundle",
+          .processor = "the CPU",
+          .device = "cpu",
+          .dispatch = "CPU",
+          .batches = fmt::format("a multiple of {}", problem.batch),
+          .lengths = fmt::format("`lengths` [batch] int64: tokens of each entry that are no padding;\n"
+                                 "        the output of the others is zero. None: {}.",
+                                 default_lengths(problem))};
 }
 
 /// The kernel's text with its symbol under the bundle's name.
@@ -188,6 +185,7 @@ Files bundle_sources(const BundleInput& input) {
                            std::string(block::name(problem.dtype)));
   Files files;
   add_templates(kTemplates, values_of(input), files);
+  add_torch(input, torch_target(problem), files);
   files["src/abi.h"] = codegen::building_block("cpu/abi.h");
   files["verify/sampling.h"] = embedded("measure/sampling.h");
   files["src/config.h"] = config_text(input);

@@ -1,11 +1,14 @@
 #include "export/bundle_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 
 #include "base/error.h"
 #include "block/data.h"
 #include "codegen/embedded.h"
+#include "export/config_text.h"
 
 namespace fusetune::exporting {
 
@@ -50,6 +53,24 @@ std::string cmake_lines(const std::vector<std::string>& words) {
   for (const std::string& word : words) text += "    " + word + "\n";
   if (!text.empty()) text.pop_back();
   return text;
+}
+
+Values origin_values(const BundleOrigin& origin) {
+  const block::Problem& problem = origin.problem;
+  const plan::FusionPlan plan = plan::FusionPlan::from_mask(origin.mask);
+  const auto number = [](auto value) { return fmt::format("{}", value); };
+  return {{"name", origin.name},
+          {"NAME", upper(origin.name)},
+          {"version", origin.fusetune_version},
+          {"problem", one_line(problem.key())},
+          {"mask", number(plan.canonical_mask().value)},
+          {"plan", plan.to_string()},
+          {"batch", number(problem.batch)},
+          {"seq", number(problem.seq)},
+          {"hidden", number(problem.hidden())},
+          {"ffn", number(problem.ffn)},
+          {"seed", number(problem.seed)},
+          {"data_rows", data_rows(problem)}};
 }
 
 std::string expected_output(const block::Problem& problem, block::ReferenceRounding rounding) {

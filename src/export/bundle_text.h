@@ -32,6 +32,9 @@ std::string c_string(const std::string& text);
 /// Lines of a CMake list.
 std::string cmake_lines(const std::vector<std::string>& words);
 
+/// What bundles for every target fill in.
+Values origin_values(const BundleOrigin& origin);
+
 /// What the block gives for its generated data: float32, little endian as every machine that runs the kernels
 /// is, row-major [tokens, hidden]. Takes a while for large problems.
 std::string expected_output(const block::Problem& problem, block::ReferenceRounding rounding);

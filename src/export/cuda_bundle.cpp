@@ -10,11 +10,12 @@
 #include "export/config_text.h"
 #include "export/cuda_config_text.h"
 #include "export/mask_text.h"
+#include "export/torch_text.h"
 
 namespace fusetune::exporting {
 namespace {
 
-constexpr std::array<TemplateFile, 14> kTemplates = {{
+constexpr std::array<TemplateFile, 15> kTemplates = {{
     {"cuda_bundle/README.md.in", "README.md"},
     {"cuda_bundle/CMakeLists.txt.in", "CMakeLists.txt"},
     {"cuda_bundle/bundle.h.in", "include/@name@.h"},
@@ -22,6 +23,7 @@ constexpr std::array<TemplateFile, 14> kTemplates = {{
     {"cuda_bundle/driver.h.in", "src/driver.h"},
     {"cuda_bundle/driver.c.in", "src/driver.c"},
     {"cuda_bundle/block.c.in", "src/block.c"},
+    {"cuda_bundle/context.c.in", "src/context.c"},
     {"cuda_bundle/error.c.in", "src/error.c"},
     {"cuda_bundle/mask.c.in", "src/mask.c"},
     {"cuda_bundle/shape.c.in", "src/shape.c"},
@@ -63,33 +65,34 @@ std::string checked_text(const CudaBundleInput& input) {
 Values values_of(const CudaBundleInput& input) {
   const block::Problem& problem = input.problem;
   const block::Mask mask(problem.mask, problem.batch, problem.seq);
-  const plan::FusionPlan plan = plan::FusionPlan::from_mask(input.mask);
   const auto number = [](auto value) { return fmt::format("{}", value); };
-  return {{"name", input.name},
-          {"NAME", upper(input.name)},
-          {"version", input.fusetune_version},
-          {"problem", one_line(problem.key())},
-          {"mask", number(plan.canonical_mask().value)},
-          {"plan", plan.to_string()},
-          {"architecture", input.architecture},
-          {"compiler", one_line(input.compiler)},
-          {"emulated", emulated_text(input)},
-          {"checked", checked_text(input)},
-          {"batch", number(problem.batch)},
-          {"max_batch", number(most_entries(problem, mask))},
-          {"batch_note", batch_note(problem, mask)},
-          {"seq", number(problem.seq)},
-          {"hidden", number(problem.hidden())},
-          {"ffn", number(problem.ffn)},
-          {"dtype", std::string(block::name(problem.dtype))},
-          {"element_bytes", number(block::element_size(problem.dtype))},
-          {"row_group", number(codegen::kGpuRowGroup)},
-          {"norm_bound", number(input.norm_bound)},
-          {"worst_bound", number(input.worst_bound)},
-          {"cubin_rows", cubin_rows(input)},
-          {"kernel_names", cmake_lines(kernel_names(input))},
-          {"seed", number(problem.seed)},
-          {"data_rows", data_rows(problem)}};
+  Values values = origin_values(input);
+  values.merge(Values{{"architecture", input.architecture},
+                      {"compiler", one_line(input.compiler)},
+                      {"emulated", emulated_text(input)},
+                      {"checked", checked_text(input)},
+                      {"max_batch", number(most_entries(problem, mask))},
+                      {"batch_note", batch_note(problem, mask)},
+                      {"dtype", std::string(block::name(problem.dtype))},
+                      {"element_bytes", number(block::element_size(problem.dtype))},
+                      {"row_group", number(codegen::kGpuRowGroup)},
+                      {"norm_bound", number(input.norm_bound)},
+                      {"worst_bound", number(input.worst_bound)},
+                      {"cubin_rows", cubin_rows(input)},
+                      {"kernel_names", cmake_lines(kernel_names(input))}});
+  return values;
+}
+
+TorchTarget torch_target(const block::Problem& problem) {
+  const block::Mask mask(problem.mask, problem.batch, problem.seq);
+  return {.templates = "cuda_bundle",
+          .processor = "a GPU",
+          .device = "cuda",
+          .dispatch = "CUDA",
+          .batches = fmt::format("1 to {}", most_entries(problem, mask)),
+          .lengths = fmt::format("`lengths` has to be None: {}.", mask.has_padding()
+                                                                      ? "padding is that of the export"
+                                                                      : "it was exported without padding")};
 }
 
 }  // namespace
@@ -109,6 +112,7 @@ Files bundle_sources(const CudaBundleInput& input) {
   const block::Problem& problem = input.problem;
   Files files;
   add_templates(kTemplates, values_of(input), files);
+  add_torch(input, torch_target(problem), files);
   files["src/abi.h"] = codegen::building_block("cuda/abi.h");
   files["src/config.h"] = config_text(input);
   files["src/mask_data.h"] = mask_tiles_text(block::Mask(problem.mask, problem.batch, problem.seq));

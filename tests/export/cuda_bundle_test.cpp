@@ -80,10 +80,11 @@ base::ProcessResult run(const std::vector<std::string>& command) {
 
 TEST(CudaBundle, HasEveryFileAndIsTheSameTwice) {
   const Files files = bundle_sources(bundle(block::Dtype::f16));
-  for (const char* path : {"README.md", "CMakeLists.txt", "include/enc.h", "src/block.c", "src/driver.c",
-                           "src/shape.c", "src/abi.h", "src/mask_data.h", "src/cubins.S", "verify/verify.cpp",
-                           "verify/data.h", "verify/expected.bin", "kernels/segment_0_0.cu",
-                           "kernels/segment_1_6_hand_written.cu", "cubin/segment_7_14.cubin"})
+  for (const char* path :
+       {"README.md", "CMakeLists.txt", "include/enc.h", "src/block.c", "src/driver.c", "src/shape.c",
+        "src/abi.h", "src/mask_data.h", "src/cubins.S", "verify/verify.cpp", "verify/data.h",
+        "verify/expected.bin", "pytorch/enc_torch.py", "pytorch/enc_torch.cpp", "pytorch/device.h",
+        "kernels/segment_0_0.cu", "kernels/segment_1_6_hand_written.cu", "cubin/segment_7_14.cubin"})
     EXPECT_TRUE(files.contains(path)) << path;
   EXPECT_EQ(files.at("verify/expected.bin").size(), std::size_t{2 * 33 * 80 * 4});
   EXPECT_EQ(files, bundle_sources(bundle(block::Dtype::f16)));

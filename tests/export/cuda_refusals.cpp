@@ -56,17 +56,16 @@ int main() {
   driver = enc_open_driver(&problem);
   if (driver == nullptr) {
     expect(enc_create(ENC_ABI_VERSION, &block), ENC_NO_DRIVER, problem, "no driver");
+    expect(enc_use_device(0), ENC_NO_DRIVER, problem, "no driver, no device");
     std::printf("%s\n", enc_error());
     return failures == 0 ? 42 : 1;
   }
   expect(enc_create(99, &block), ENC_WRONG_ABI, "version 99", "ABI");
   expect(enc_create(ENC_ABI_VERSION, nullptr), ENC_NULL_POINTER, "block is NULL", "no place for the block");
   expect(enc_create(ENC_ABI_VERSION, &block), ENC_NO_CONTEXT, "cuCtxSetCurrent", "no context");
-  CUdevice device = 0;
-  CUcontext context = nullptr;
-  driver->device_get(&device, 0);
-  driver->primary_context_retain(&context, device);
-  driver->context_set_current(context);
+  expect(enc_use_device(-1), ENC_WRONG_SIZE, "device -1, expected 0 to", "no such device");
+  expect(enc_use_device(0), ENC_OK, "", "a device's context");
+  expect(enc_use_device(0), ENC_OK, "", "the same again");
   expect(enc_create(ENC_ABI_VERSION, &block), ENC_OK, "", "create");
   if (block == nullptr) return 1;
 

@@ -8,13 +8,11 @@ Exports a bundle, builds its operator with CMake, and uses it as its users would
 """
 
 import argparse
-import copy
 import os
 import pathlib
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import unittest
@@ -22,81 +20,21 @@ import unittest
 try:
     import torch
     from torch.utils import cpp_extension  # noqa: F401, needs setuptools
+    from torch_bundle import BATCH, HIDDEN, SEQ, BundleTest, make_bundle, make_layer, reference, run
 except ImportError as error:
     print(f"skipped: {error}; run tools/bench_peers --setup-only, then this with build/venv/bin/python")
     sys.exit(77)
-
-# No multiple of a tile, a vector or a mask tile. [0-1][2-6]*[7-14].
-MASK, BATCH, SEQ, HEADS, HEAD_SIZE, FFN = "40704", 2, 33, 3, 40, 96
-HIDDEN = HEADS * HEAD_SIZE
-LIMIT = 1e-5
 
 operator = None  # the bundle's Python module
 bundle = None  # its directory
 
 
-def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return done.stdout
-
-
-def make_bundle(fusetune, work):
-    """The bundle's directory, its operator built there as its README says."""
-    shutil.rmtree(work, ignore_errors=True)
-    made = work / "bundle"
-    run(fusetune, "export", MASK, "--batch", str(BATCH), "--seq", str(SEQ), "--heads", str(HEADS), "--head-size",
-        str(HEAD_SIZE), "--ffn", str(FFN), "--mask", "causal", "--threads", "2", "--name", "enc", "--no-archive",
-        "--out", made)  # fmt: skip
-    run("cmake", "-S", made, "-B", made / "build", "-DFUSETUNE_TORCH=ON", f"-DPython3_EXECUTABLE={sys.executable}",
-        "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Wshadow -Werror")  # fmt: skip
-    run("cmake", "--build", made / "build", "--parallel", "2")
-    return made
-
-
-def make_layer(**changes):
-    """A layer with weights that are not what every new layer has."""
-    arguments = {"d_model": HIDDEN, "nhead": HEADS, "dim_feedforward": FFN, "activation": "gelu",
-                 "layer_norm_eps": operator.EPS, "batch_first": True} | changes  # fmt: skip
-    layer = torch.nn.TransformerEncoderLayer(**arguments).eval()
-    with torch.no_grad():
-        for weight in layer.parameters():
-            weight.add_(0.1 * torch.randn_like(weight))
-    return layer
-
-
-def reference(layer, hidden, lengths=None):
-    """What the layer gives under the bundle's mask, in float64; zero where there is padding."""
-    exact = copy.deepcopy(layer).double()
-    hidden_by_mask = torch.triu(torch.ones(SEQ, SEQ, dtype=torch.bool), 1)
-    if lengths is None:
-        return exact(hidden.double(), src_mask=hidden_by_mask)
-    padding = torch.arange(SEQ) >= lengths[:, None]
-    output = exact(hidden.double(), src_mask=hidden_by_mask, src_key_padding_mask=padding)
-    return output.masked_fill(padding[..., None], 0)
-
-
-class TorchOperator(unittest.TestCase):
+class TorchOperator(BundleTest):
     def setUp(self):
-        torch.manual_seed(7)
-        torch.set_num_threads(2)
-        torch.set_grad_enabled(False)
+        super().setUp()
         self.layer = make_layer()
         self.block = operator.EncoderBlock.from_layer(self.layer)
         self.hidden = torch.randn(BATCH, SEQ, HIDDEN)
-
-    def tearDown(self):
-        torch.set_grad_enabled(True)
-
-    def agree(self, got, want):
-        self.assertEqual(got.dtype, torch.float32)
-        self.assertEqual(got.shape, want.shape)
-        self.assertLess(float((got.double() - want).norm() / want.norm()), LIMIT)
-
-    def refuses(self, words, call, *arguments, error=RuntimeError):
-        with self.assertRaisesRegex(error, re.escape(words)):
-            call(*arguments)
 
     def weights(self):
         return [self.layer.state_dict()[name] for name in operator.WEIGHTS]
@@ -247,15 +185,7 @@ class TorchOperator(unittest.TestCase):
         self.refuses("tensor 0 is Sparse on cpu", pack, [weight.to_sparse() for weight in weights])
 
     def test_refuses_layers_that_are_another_function(self):
-        from_layer = operator.EncoderBlock.from_layer
-        for changes, words in (({"nhead": 4}, "nhead is 4, expected 3"),
-                               ({"norm_first": True}, "norm_first is True"),
-                               ({"activation": "relu"}, "activation is a GELU is False"),
-                               ({"activation": torch.nn.GELU("tanh")}, "approximate of the GELU is tanh"),
-                               ({"layer_norm_eps": 0.5}, "layer_norm_eps is 0.5")):  # fmt: skip
-            self.refuses(words, from_layer, make_layer(**changes), error=ValueError)
-        self.refuses("[288, 96], expected [360, 120]", from_layer, make_layer(d_model=96))
-        self.refuses("no self_attn.in_proj_bias", from_layer, make_layer(bias=False), error=KeyError)
+        self.refuses_other_layers(operator.EncoderBlock.from_layer)
 
     def test_refuses_training(self):
         with torch.enable_grad():
@@ -302,7 +232,7 @@ def main():
     parser.add_argument("--fusetune", required=True, metavar="PROGRAM")
     parser.add_argument("--work", required=True, metavar="DIR", type=pathlib.Path, help="replaced by what is made")
     arguments, rest = parser.parse_known_args()
-    bundle = make_bundle(arguments.fusetune, arguments.work.resolve())
+    bundle = make_bundle(arguments.fusetune, arguments.work.resolve(), "--threads", "2")
     sys.path.insert(0, str(bundle / "pytorch"))
     import enc_torch
 

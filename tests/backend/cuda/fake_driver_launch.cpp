@@ -76,13 +76,15 @@ struct FakeDevice {
   std::map<unsigned long long, std::size_t> allocations;
   std::deque<FakeFunction> functions;
   FakeGraph* recording = nullptr;  // launches go there
-  void* context = nullptr;         // current, on whatever thread
+  void* last_stream = nullptr;     // of a launch or a fill
   int error = kSuccess;            // of a launch: it stays
 };
 FakeDevice& device() {
   static FakeDevice& the_device = *new FakeDevice;
   return the_device;
 }
+
+thread_local void* current_context = nullptr;
 
 void* host(unsigned long long address) { return std::bit_cast<void*>(address); }
 
@@ -160,7 +162,8 @@ int run(const FakeCall& call) {
 }
 
 int run_or_record(void* function, unsigned grid, unsigned block, unsigned shared, bool cooperative,
-                  const void* arguments) {
+                  const void* arguments, void* stream) {
+  device().last_stream = stream;
   FakeLaunch launch{static_cast<FakeFunction*>(function),
                     static_cast<int>(grid),
                     static_cast<int>(block),
@@ -194,11 +197,11 @@ int cuDevicePrimaryCtxRetain(void** context, int /*device*/) {
 }
 int cuDevicePrimaryCtxRelease_v2(int /*device*/) { return kSuccess; }
 int cuCtxSetCurrent(void* context) {
-  device().context = context;
+  current_context = context;
   return kSuccess;
 }
 int cuCtxGetDevice(int* the_device) {
-  if (device().context == nullptr) return kInvalidContext;
+  if (current_context == nullptr) return kInvalidContext;
   return cuDeviceGet(the_device, 0);
 }
 int cuCtxSynchronize() { return device().error; }
@@ -233,7 +236,8 @@ int cuMemsetD8_v2(unsigned long long to, unsigned char value, std::size_t bytes)
   std::memset(host(to), value, bytes);
   return device().error;
 }
-int cuMemsetD32Async(unsigned long long to, unsigned value, std::size_t words, void* /*stream*/) {
+int cuMemsetD32Async(unsigned long long to, unsigned value, std::size_t words, void* stream) {
+  device().last_stream = stream;
   const FakeFill fill{to, value, words};
   if (device().recording == nullptr) return run(fill);
   device().recording->push_back(fill);
@@ -295,12 +299,12 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* /*function*/,
   return device().error;
 }
 int cuLaunchKernel(void* function, unsigned grid, unsigned, unsigned, unsigned block, unsigned, unsigned,
-                   unsigned shared_bytes, void* /*stream*/, void** parameters, void** /*extra*/) {
-  return run_or_record(function, grid, block, shared_bytes, false, parameters[0]);
+                   unsigned shared_bytes, void* stream, void** parameters, void** /*extra*/) {
+  return run_or_record(function, grid, block, shared_bytes, false, parameters[0], stream);
 }
 int cuLaunchCooperativeKernel(void* function, unsigned grid, unsigned, unsigned, unsigned block, unsigned,
-                              unsigned, unsigned shared_bytes, void* /*stream*/, void** parameters) {
-  return run_or_record(function, grid, block, shared_bytes, true, parameters[0]);
+                              unsigned, unsigned shared_bytes, void* stream, void** parameters) {
+  return run_or_record(function, grid, block, shared_bytes, true, parameters[0], stream);
 }
 
 int cuLaunchHostFunc(void* /*stream*/, void (*function)(void* data), void* data) {
@@ -345,6 +349,10 @@ int cuGraphDestroy(void* graph) {
   delete static_cast<FakeGraph*>(graph);
   return device().error;
 }
+
+/// For tests: what the last launch or fill was put into, and how many kernels were looked up so far.
+void* fusetune_fake_last_stream() { return device().last_stream; }
+int fusetune_fake_kernels_loaded() { return static_cast<int>(device().functions.size()); }
 
 int cuEventCreate(void** event, unsigned /*flags*/) {
   *event = new FakeEvent;
