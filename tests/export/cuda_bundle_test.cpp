@@ -120,7 +120,7 @@ TEST(CudaBundle, LaunchesAreTheGenerators) {
   ASSERT_GT(input.kernels[0].source.schedule.split_k, 1);
   ASSERT_EQ(input.kernels[2].source.schedule.sync, lower::GpuSync::rows);
   const base::TemporaryDirectory directory;
-  const fs::path at = directory.path();
+  const fs::path& at = directory.path();
   write(at, bundle_sources(input));
   base::write_file_atomic(at / "main.c", R"(#include <stdio.h>
 #include "internal.h"

@@ -87,7 +87,7 @@ class CudaCommands : public ::testing::Test {
     std::istringstream index(base::read_file(folder_.path() / "index"));
     std::string id, schedule;
     for (int variant = 0; index >> id >> variant && std::getline(index >> std::ws, schedule);)
-      if (variant == first && schedule != best.at("schedules").front()) return schedule;
+      if (variant == first && schedule != best.at("schedules").front().get<std::string>()) return schedule;
     ADD_FAILURE() << "one schedule only of " << best.at("plan");
     return {};
   }
