@@ -41,7 +41,8 @@ constexpr std::array kCommands = {
             run_bench},
     Command{"train", "fits the cost model to recorded measurements",
             "  fusetune train --data train_data_xgboost.txt\n"
-            "  fusetune train --db fusetune.db --out bert.json",
+            "  fusetune train --db fusetune.db --out bert.json\n"
+            "  fusetune train --db fusetune.db --segments --out kernels.json",
             run_train},
     Command{"predict", "predicts the time of plans with the cost model",
             "  fusetune predict 0100010111011101           prints the time and 1 (High Performance) or 0\n"
@@ -49,6 +50,7 @@ constexpr std::array kCommands = {
             run_predict},
     Command{"evaluate", "says how good cost model and strategies are on recorded data",
             "  fusetune evaluate --data train_data_xgboost.txt\n"
+            "  fusetune evaluate --db fusetune.db --segments\n"
             "  fusetune evaluate --strategies all --replay fusetune.db --repeats 20 --chart strategies.html",
             run_evaluate},
     Command{"db", "looks at, compares, moves and removes recorded measurements",

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/error.h"
 #include "cli/command.h"
 #include "cli/model_options.h"
 #include "cli/output.h"
@@ -41,6 +42,62 @@ void add(report::Table& table, const std::string& held_out, const model::Evaluat
                cell(score.precision), cell(score.recall), cell(score.auc)});
 }
 
+report::Table empty_segment_table() {
+  return report::Table({{"held_out", "held out"},
+                        {"group", "problem and environment"},
+                        {"kernels", "kernels"},
+                        {"spearman", "Spearman"},
+                        {"roofline", "of the roofline"},
+                        {"noise_ceiling", "noise ceiling"},
+                        {"path_regret", "regret of path"},
+                        {"precision", "precision"},
+                        {"recall", "recall"},
+                        {"auc", "AUC"}});
+}
+
+void add_segments(report::Table& table, const std::string& held_out, const model::Evaluation& evaluation) {
+  for (const model::GroupScore& score : evaluation.groups)
+    table.add({held_out, score.group, static_cast<std::int64_t>(score.rows), cell(score.spearman),
+               cell(score.work_spearman), cell(score.noise_ceiling), cell(score.path_regret),
+               cell(score.precision), cell(score.recall), cell(score.auc)});
+}
+
+/// What groups of kernels are held out by, and how that is called.
+struct Parting {
+  const char* what;
+  const char* one;
+  std::string SegmentGroup::*value;
+};
+
+/// Kernels: some of each problem held out, then whole problems, mask patterns, sizes and environments.
+int evaluate_segments(const TrainingSource& source, const model::TrainOptions& options, int folds,
+                      RowsOutput& output) {
+  const model::Evaluation kernels = model::cross_validate_plans(source.set, options, folds, folds);
+  if (!kernels.missing.empty())
+    return say_too_little(fmt::format("{} is too little to evaluate: {}", source.name, kernels.missing));
+  report::Table table = empty_segment_table();
+  add_segments(table, "kernels", kernels);
+  std::string missing;
+  for (const Parting& parting :
+       {Parting{"problems", "problem", &SegmentGroup::problem},
+        Parting{"masks", "mask pattern", &SegmentGroup::mask}, Parting{"sizes", "size", &SegmentGroup::size},
+        Parting{"environments", "environment", &SegmentGroup::environment}}) {
+    std::vector<std::string> parts;
+    for (const SegmentGroup& group : source.segments) parts.push_back(group.*parting.value);
+    const model::Evaluation held_out = model::cross_validate_parts(source.set, options, parts);
+    add_segments(table, parting.what, held_out);
+    if (!held_out.missing.empty())
+      missing += fmt::format("No {} was held out: {}.\n", parting.one, held_out.missing);
+  }
+  if (output.write(table)) return kDone;
+  print(table.to_text() +
+        "\nSpearman: of predicted and measured times; of the roofline: of FLOPs plus eight times the bytes.\n"
+        "Noise ceiling: of two measurements of the same kernels. Regret of path: what the shortest plan by\n"
+        "predicted times loses against the best recorded sum.\n" +
+        missing);
+  return kDone;
+}
+
 std::string legend(const model::Evaluation& plans) {
   std::string text =
       "Spearman: of predicted and measured times. Noise ceiling: of two measurements of the same plans.\n"
@@ -71,6 +128,13 @@ int run_evaluate(Options& options) {
 
   const model::TrainOptions train_options = fit.options();
   const TrainingSource source = arguments.read();
+  if (arguments.of_segments()) {
+    if (strategies.wanted())
+      throw base::UsageError(
+          "--segments and --strategies exclude each other: strategies are compared by "
+          "whole plans");
+    return evaluate_segments(source, train_options, folds, output);
+  }
   if (strategies.wanted()) return strategies.run(source, train_options.seed, output);
   const model::Evaluation plans = model::cross_validate_plans(source.set, train_options, folds, folds);
   if (!plans.missing.empty())

@@ -1,8 +1,7 @@
 #include "cli/recorded_segments.h"
 
-#include <map>
-
 #include "base/number.h"
+#include "base/text.h"
 #include "cli/comparable_times.h"
 
 namespace fusetune::cli {
@@ -15,13 +14,40 @@ std::vector<search::Recording> recorded_segments(const store::Contents& contents
   return recordings;
 }
 
-lower::CpuTarget target_of(const store::EnvironmentRecord& environment) {
-  const std::map<std::string, std::string>& fields = environment.fields;
-  lower::CpuTarget target;
-  if (const auto isa = fields.find("isa"); isa != fields.end()) target.isa = lower::parse_isa(isa->second);
-  if (const auto threads = fields.find("threads"); threads != fields.end())
-    target.threads = static_cast<int>(base::parse_int(threads->second).value_or(1));
-  return target;
+namespace {
+
+/// 0 where the fields have no such number.
+std::int64_t whole_number(const std::map<std::string, std::string>& fields, const std::string& key) {
+  const auto field = fields.find(key);
+  return field == fields.end() ? 0 : base::parse_int(field->second).value_or(0);
+}
+
+/// "l1=32768 l2=524288 l3=33554432" as numbers by name.
+std::map<std::string, std::string> cache_fields(const std::map<std::string, std::string>& fields) {
+  std::map<std::string, std::string> result;
+  const auto caches = fields.find("caches");
+  if (caches == fields.end()) return result;
+  for (const std::string& word : base::split(caches->second, ' '))
+    if (const std::size_t sign = word.find('='); sign != std::string::npos)
+      result[word.substr(0, sign)] = word.substr(sign + 1);
+  return result;
+}
+
+}  // namespace
+
+model::Device device_of(const std::map<std::string, std::string>& fields) {
+  const std::map<std::string, std::string> caches = cache_fields(fields);
+  if (fields.contains("multiprocessors")) {
+    lower::GpuTarget gpu;
+    gpu.multiprocessors = static_cast<int>(whole_number(fields, "multiprocessors"));
+    if (const std::int64_t shared = whole_number(caches, "shared"); shared > 0) gpu.shared_bytes = shared;
+    return {gpu, whole_number(caches, "l2")};
+  }
+  lower::CpuTarget cpu;
+  if (const auto isa = fields.find("isa"); isa != fields.end()) cpu.isa = lower::parse_isa(isa->second);
+  if (const std::int64_t threads = whole_number(fields, "threads"); threads > 0)
+    cpu.threads = static_cast<int>(threads);
+  return {cpu, whole_number(caches, "l3")};
 }
 
 }  // namespace fusetune::cli

@@ -1,10 +1,11 @@
 // Recorded kernels of one problem, for strategies to be replayed on.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
-#include "lower/schedule.h"
+#include "model/features.h"
 #include "search/replay.h"
 #include "store/contents.h"
 
@@ -14,7 +15,7 @@ namespace fusetune::cli {
 /// has a time in other units is said, `source` first.
 std::vector<search::Recording> recorded_segments(const store::Contents& contents, const std::string& source);
 
-/// The CPU that an environment describes.
-lower::CpuTarget target_of(const store::EnvironmentRecord& environment);
+/// The CPU or GPU that an environment's fields describe.
+model::Device device_of(const std::map<std::string, std::string>& fields);
 
 }  // namespace fusetune::cli

@@ -58,7 +58,7 @@ ReplayedSearch replay_segments(const ReplayRequest& request) {
   if (std::isinf(result.recorded_best_us)) fail_empty(request, "segments that make a plan,");
   result.environment = describe(contents.environments.front());
   const search::Replay replay(recordings);
-  search::FittedSegmentModel model(request.problem, target_of(contents.environments.front()),
+  search::FittedSegmentModel model(request.problem, device_of(contents.environments.front().fields),
                                    seeded(request.problem));
   const auto strategy = search::make_strategy(request.strategy, replay.space(), request.problem.seed, &model);
   const search::ReplayResult found = search::replay_search(*strategy, replay, request.stop);

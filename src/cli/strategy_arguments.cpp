@@ -77,7 +77,7 @@ std::optional<RecordedKernels> read_kernels(const TrainingSource& source, std::s
     why = source.name + " has no times of kernels that make a plan of this problem";
     return std::nullopt;
   }
-  return RecordedKernels{std::move(recordings), target_of(contents.environments.front()),
+  return RecordedKernels{std::move(recordings), device_of(contents.environments.front().fields),
                          measuring_cost(contents)};
 }
 

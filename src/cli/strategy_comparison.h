@@ -22,7 +22,7 @@ namespace fusetune::cli {
 /// What `guided` needs beside plans.
 struct RecordedKernels {
   std::vector<search::Recording> recordings;
-  lower::CpuTarget target;
+  model::Device device;
   MeasuringCost cost;
 };
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -28,10 +29,15 @@ void check_target(const std::string& file) {
         fmt::format("--out '{}': expected the name of a file, a second one goes beside it", file));
 }
 
-/// A fifth of the plans, predicted by a model fitted to the others.
-std::map<std::string, double> held_out_metrics(const model::TrainingSet& set,
+/// Kernels: every problem, predicted by a model fitted to the others. Plans, and kernels of one problem: a
+/// fifth, predicted by a model fitted to the others.
+std::map<std::string, double> held_out_metrics(const TrainingSource& source,
                                                const model::TrainOptions& options) {
-  const model::Evaluation evaluation = model::cross_validate_plans(set, options, 5, 1);
+  std::vector<std::string> problems;
+  for (const SegmentGroup& group : source.segments) problems.push_back(group.problem);
+  const bool by_problem = std::set<std::string>(problems.begin(), problems.end()).size() > 1;
+  const model::Evaluation evaluation = by_problem ? model::cross_validate_parts(source.set, options, problems)
+                                                  : model::cross_validate_plans(source.set, options, 5, 1);
   return evaluation.missing.empty() ? model::summarize(evaluation) : std::map<std::string, double>{};
 }
 
@@ -40,10 +46,12 @@ std::vector<std::pair<const char*, const char*>> shown_metrics() {
 }
 
 std::string describe(const model::ModelInfo& info) {
+  const char* const what = info.schema == model::Schema::segment ? "kernels" : "plans";
   std::string text =
-      fmt::format("fitted to {} plans, {} of them High Performance\n", info.rows, info.high_rows);
-  if (info.metrics.empty()) return text + "too few plans to hold some out and try the model on them\n";
-  text += fmt::format("on {:.0f} plans held out:", info.metrics.at("rows"));
+      fmt::format("fitted to {} {}, {} of them High Performance\n", info.rows, what, info.high_rows);
+  if (info.metrics.empty())
+    return text + fmt::format("too few {} to hold some out and try the model on them\n", what);
+  text += fmt::format("on {:.0f} {} held out:", info.metrics.at("rows"), what);
   const char* separator = " ";
   for (const auto& [key, word] : shown_metrics()) {
     const auto value = info.metrics.find(key);
@@ -111,10 +119,15 @@ int run_train(Options& options) {
   info.unit = source.unit;
   info.environment = source.environment;
   info.program = "fusetune " FUSETUNE_VERSION;
-  info.metrics = held_out_metrics(source.set, train_options);
+  info.metrics = held_out_metrics(source, train_options);
   note_bias(info);
   trained.model->save(file);
   if (output.write(row_of(info, file))) return kDone;
+  if (arguments.of_segments()) {
+    print(fmt::format("{}saved in {} and {}.   next:  fusetune search --strategy guided --cost-model {}\n",
+                      describe(info), file, model::sidecar_of(file).string(), base::quote_for_shell(file)));
+    return kDone;
+  }
   const std::string option = file == kDefaultModel ? "" : " --cost-model " + base::quote_for_shell(file);
   print(fmt::format("{}saved in {} and {}.   next:  fusetune predict 0100010111011101{}\n", describe(info),
                     file, model::sidecar_of(file).string(), option));

@@ -18,6 +18,7 @@
 #include "measure/statistics.h"
 #include "model/training_data.h"
 #include "store/plan_records.h"
+#include "store/tuning_store.h"
 
 namespace fusetune::cli {
 namespace {
@@ -108,6 +109,29 @@ TrainingSource from_database(const std::string& file, const std::string& environ
   return source;
 }
 
+/// Kernels of every environment whose fingerprint begins so.
+TrainingSource segments_from_database(const std::string& file, const std::string& environment_start,
+                                      const std::string& problem, const std::string& cache_mode) {
+  const RecordedFile recorded(file);
+  const store::TuningStore database(recorded.database(), {.access = store::Access::look});
+  store::Contents contents =
+      database.contents({.problem = {}, .environment = environment_start, .cache_mode = cache_mode});
+  std::erase_if(contents.segments,
+                [&](const store::TuningRecord& record) { return !is_wanted(record.key.problem, problem); });
+  if (contents.segments.empty())
+    throw base::UsageError(
+        fmt::format("{} has no kernels that were timed alone in cache mode {}{}: run fusetune search", file,
+                    cache_mode, environment_start.empty() ? "" : " on " + environment_start));
+  SegmentSource segments = segment_source(contents, file);
+  std::string environments;
+  for (const store::EnvironmentRecord& environment : segments.environments)
+    environments += (environments.empty() ? "" : "; ") + describe(environment);
+  TrainingSource source{std::move(segments.set), "us", std::move(environments), file};
+  source.cache_mode = cache_mode;
+  source.segments = std::move(segments.groups);
+  return source;
+}
+
 }  // namespace
 
 void TrainingArguments::declare(Options& options) {
@@ -116,8 +140,9 @@ void TrainingArguments::declare(Options& options) {
   options.text(
       "--db", database_, "FILE",
       "instead: whole plans that searches recorded; also what `db export` wrote (.jsonl, .jsonl.gz)");
+  options.flag("--segments", segments_, "of --db: kernels of single segments instead of whole plans");
   options.text("--environment", environment_, "START",
-               "of --db: start of the fingerprint; default: the only one");
+               "of --db: start of the fingerprint; default: the only one, of kernels all together");
   options.text("--problem", problem_, "WORDS",
                "of --db: only problems with these words, such as 'batch=1 mask=full'");
   options.choice("--cache", cache_, {"model", "warm", "cold"}, "of --db: cache mode of the measurements");
@@ -129,6 +154,11 @@ TrainingSource TrainingArguments::read() const {
         "what to learn from? Either --data FILE, lines of a mask and a value, or --db FILE, recorded "
         "measurements");
   const std::string& recorded = data_.empty() ? database_ : data_;
+  if (of_segments()) {
+    if (!data_.empty() && !is_recorded_lines(data_))
+      throw base::UsageError("--segments: " + data_ + " has masks and values, not kernels; --db has them");
+    return segments_from_database(recorded, environment_, problem_, cache_);
+  }
   return data_.empty() || is_recorded_lines(data_) ? from_database(recorded, environment_, problem_, cache_)
                                                    : from_file(data_);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/options.h"
+#include "cli/segment_source.h"
 #include "model/training_set.h"
 
 namespace fusetune::cli {
@@ -17,22 +18,27 @@ struct TrainingSource {
   std::vector<plan::FusionPlan> plans = {};  // of the set's rows, in order
   // Which rows of a database they are; empty: it was a file of masks and values.
   std::string fingerprint = {}, cache_mode = {};
+  std::vector<SegmentGroup> segments = {};  // of kernels: one a group of the set
 };
 
 class TrainingArguments {
  public:
-  /// --data, --db, --environment, --problem, --cache
+  /// --data, --db, --segments, --environment, --problem, --cache
   void declare(Options& options);
   /// Instead of --db.
   void set_database(const std::string& file) { database_ = file; }
   /// Neither --data nor --db was given.
   bool empty() const { return data_.empty() && database_.empty(); }
+  /// Kernels are asked for, not plans.
+  bool of_segments() const { return segments_; }
   /// Reads what was asked for and says on standard error what was left out. Throws base::UsageError: neither
-  /// or both given, bad lines, several environments and none chosen.
+  /// or both given, bad lines, of plans several environments and none chosen. Kernels of several are learned
+  /// together.
   TrainingSource read() const;
 
  private:
   std::string data_, database_, environment_, problem_, cache_ = "model";
+  bool segments_ = false;
 };
 
 /// The answer "too little to learn from", on standard error whether or not notes are wanted. Returns

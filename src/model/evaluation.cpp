@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "model/metrics.h"
+#include "model/path_regret.h"
 
 namespace fusetune::model {
 namespace {
@@ -60,12 +61,15 @@ std::string predict_fold(const TrainingSet& set, const Fold& fold, const TrainOp
 
 /// The rows of one group, side by side.
 struct Columns {
-  std::vector<double> predicted, measured, probability, first_half, second_half;
+  std::vector<double> predicted, measured, work, probability, first_half, second_half;
+  std::vector<int> variants;
   std::vector<bool> predicted_high, high;
 
-  void add(const Example& example, bool is_high, const Prediction& prediction) {
+  void add(const Example& example, double needed, bool is_high, const Prediction& prediction) {
     predicted.push_back(prediction.time);
     measured.push_back(example.time);
+    work.push_back(needed);
+    variants.push_back(example.variant);
     probability.push_back(prediction.probability);
     predicted_high.push_back(prediction.high);
     high.push_back(is_high);
@@ -81,6 +85,8 @@ GroupScore score(const std::string& group, const Columns& columns) {
   result.group = group;
   result.rows = columns.measured.size();
   result.spearman = spearman(columns.predicted, columns.measured);
+  result.work_spearman = spearman(columns.work, columns.measured);
+  result.path_regret = path_regret(columns.variants, columns.predicted, columns.measured);
   result.measured_twice = columns.first_half.size();
   result.noise_ceiling =
       result.measured_twice < kFewestPairs ? kNotKnown : spearman(columns.first_half, columns.second_half);
@@ -100,7 +106,7 @@ Evaluation score_groups(const TrainingSet& set, const HeldOut& held_out, double 
   for (std::size_t i = 0; i < held_out.rows.size(); ++i) {
     const std::size_t row = held_out.rows[i];
     const Example& example = set.examples()[row];
-    columns[example.group].add(example, labels.high[row], held_out.predictions[i]);
+    columns[example.group].add(example, set.features().work(row), labels.high[row], held_out.predictions[i]);
   }
   Evaluation evaluation;
   for (std::size_t group = 0; group < columns.size(); ++group)
@@ -139,12 +145,22 @@ Evaluation cross_validate_plans(const TrainingSet& set, const TrainOptions& opti
   return evaluate(set, held_out, options);
 }
 
-Evaluation cross_validate_problems(const TrainingSet& set, const TrainOptions& options) {
-  std::vector<Fold> held_out(set.groups().size());
-  for (std::size_t row = 0; row < set.size(); ++row) held_out[set.examples()[row].group].push_back(row);
-  std::erase_if(held_out, [](const Fold& fold) { return fold.empty(); });
-  if (held_out.size() < 2) return {{}, "one problem only: none can be held out"};
+Evaluation cross_validate_parts(const TrainingSet& set, const TrainOptions& options,
+                                std::span<const std::string> parts) {
+  if (parts.size() != set.groups().size())
+    throw base::InternalError(fmt::format("{} parts of {} groups", parts.size(), set.groups().size()));
+  std::map<std::string, Fold> by_part;
+  for (std::size_t row = 0; row < set.size(); ++row) by_part[parts[set.examples()[row].group]].push_back(row);
+  if (by_part.size() < 2) return {{}, "there is only one, none can be held out"};
+  std::vector<Fold> held_out;
+  for (auto& [part, fold] : by_part) held_out.push_back(std::move(fold));
   return evaluate(set, held_out, options);
+}
+
+Evaluation cross_validate_problems(const TrainingSet& set, const TrainOptions& options) {
+  Evaluation evaluation = cross_validate_parts(set, options, set.groups());
+  if (set.groups().size() < 2) evaluation.missing = "one problem only: none can be held out";
+  return evaluation;
 }
 
 std::map<std::string, double> summarize(const Evaluation& evaluation) {
@@ -161,6 +177,7 @@ std::map<std::string, double> summarize(const Evaluation& evaluation) {
     add("noise_ceiling", group.noise_ceiling);
     add("top_holds_best", group.top_holds_best ? 1 : 0);
     add("regret", group.regret);
+    add("path_regret", group.path_regret);
     add("kept", group.kept);
     add("precision", group.precision);
     add("recall", group.recall);

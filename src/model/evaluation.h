@@ -1,6 +1,7 @@
 // How good a cost model is on rows it has not seen.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,13 @@ struct GroupScore {
   std::size_t rows = 0;                       // predicted by models that had not seen them
   double spearman = 0;                        // predicted and measured times
   double noise_ceiling = 0;                   // Spearman of two independent measurements of the same plans
+  double work_spearman = 0;                   // of FeatureTable::work() and the times: the roofline's
   std::size_t measured_twice = 0;             // rows behind noise_ceiling
   bool top_holds_best = false;                // the kTopPlans fastest predicted hold one tied with the best
   double regret = 0;                          // of a search that measures only what is predicted High
   double kept = 0;                            // share of the rows predicted High
   double precision = 0, recall = 0, auc = 0;  // of the classifier, High positive
+  double path_regret = 0;                     // path_regret() of kernels; NaN for whole plans
 };
 
 struct Evaluation {
@@ -44,11 +47,15 @@ std::vector<HeldOutRow> hold_out(const TrainingSet& set, const TrainOptions& opt
 /// of the work. A High row is one by all rows of its problem.
 Evaluation cross_validate_plans(const TrainingSet& set, const TrainOptions& options, int folds = 5,
                                 int fitted = 5);
+/// Groups are held out together whose `parts` (one a group of the set) are equal, and predicted by a model
+/// fitted to the others; `missing` where all are equal.
+Evaluation cross_validate_parts(const TrainingSet& set, const TrainOptions& options,
+                                std::span<const std::string> parts);
 /// Every problem is predicted by a model fitted to the others; `missing` where there is only one.
 Evaluation cross_validate_problems(const TrainingSet& set, const TrainOptions& options);
 
 /// Mean over the groups that know the figure, by name, for a sidecar: spearman, noise_ceiling,
-/// top_holds_best, regret, kept, precision, recall, auc, rows.
+/// top_holds_best, regret, path_regret, kept, precision, recall, auc, rows.
 std::map<std::string, double> summarize(const Evaluation& evaluation);
 
 }  // namespace fusetune::model

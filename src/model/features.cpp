@@ -25,11 +25,13 @@ struct PlanView {
 
 struct SegmentView {
   const plan::SegmentVariant& variant;
-  const lower::Schedule& schedule;
+  const lower::Schedule* cpu;     // null on a GPU
+  const lower::GpuSchedule* gpu;  // null on a CPU
   const ProblemFacts* facts;
-  const lower::CpuTarget& target;
+  const Device& device;
   ProblemFacts::Costs costs;
   double phases;
+  double shared_bytes;  // dynamic shared memory of a block; 0 on a CPU
 };
 
 template <typename View>
@@ -112,25 +114,96 @@ Features<PlanView> plan_features() {
   return table;
 }
 
-void add_schedule(Features<SegmentView>& table) {
+/// A field that both kinds of schedules have.
+void add_shared(Features<SegmentView>& table, const char* name, const char* definition,
+                int lower::Schedule::*cpu, int lower::GpuSchedule::*gpu) {
+  table.push_back({{name, definition},
+                   [cpu, gpu](const SegmentView& v) { return number(v.cpu ? v.cpu->*cpu : v.gpu->*gpu); }});
+}
+
+/// Fields of a CPU's schedule; 0 on a GPU.
+void add_cpu_schedule(Features<SegmentView>& table) {
   const auto add = [&table](const char* name, const char* definition,
                             double (*value)(const lower::Schedule&)) {
-    table.push_back({{name, definition}, [value](const SegmentView& v) { return value(v.schedule); }});
+    table.push_back(
+        {{name, definition}, [value](const SegmentView& v) { return v.cpu ? value(*v.cpu) : 0; }});
   };
   using S = lower::Schedule;
-  add("hand_off", "0 barrier, 1 fused, 2 pipeline",
-      [](const S& s) { return number(static_cast<int>(s.hand_off)); });
-  add("tile_rows", "rows of the GEMM register tile", [](const S& s) { return number(s.tile_rows); });
-  add("tile_columns", "columns of the GEMM register tile", [](const S& s) { return number(s.tile_columns); });
-  add("row_block", "rows of a row block", [](const S& s) { return number(s.row_block); });
-  add("k_chunk", "K per pass over a weight panel", [](const S& s) { return number(s.k_chunk); });
-  add("ffn_chunk", "inner FFN columns on chip at a time; 0: all",
-      [](const S& s) { return number(s.ffn_chunk); });
-  add("query_rows", "query rows of an attention step", [](const S& s) { return number(s.query_rows); });
-  add("key_tiles", "tiles of 64 keys of a softmax step", [](const S& s) { return number(s.key_tiles); });
+  add("k_chunk", "K per pass over a weight panel; 0 on a GPU", [](const S& s) { return number(s.k_chunk); });
+  add("key_tiles", "tiles of 64 keys of a softmax step; 0 on a GPU",
+      [](const S& s) { return number(s.key_tiles); });
   add("qkv_per_head", "1: operator 0 inside the attention loop",
       [](const S& s) { return number(s.qkv_per_head); });
   add("bridge", "1: attention inside the row-block loop", [](const S& s) { return number(s.bridge); });
+}
+
+/// Fields of a GPU's schedule; 0 on a CPU.
+void add_gpu_schedule(Features<SegmentView>& table) {
+  const auto add = [&table](const char* name, const char* definition,
+                            double (*value)(const lower::GpuSchedule&)) {
+    table.push_back(
+        {{name, definition}, [value](const SegmentView& v) { return v.gpu ? value(*v.gpu) : 0; }});
+  };
+  using S = lower::GpuSchedule;
+  add("sync_rows", "1: a GPU's tasks wait for the rows they read, not for all blocks",
+      [](const S& s) { return number(s.sync == lower::GpuSync::rows); });
+  add("warps", "warps of a block; 0 on a CPU", [](const S& s) { return number(s.warps); });
+  add("tile_depth", "K per step of a GPU's GEMM tile; 0 on a CPU",
+      [](const S& s) { return number(s.tile_depth); });
+  add("stages", "steps of a GPU's GEMM in flight; 0 on a CPU", [](const S& s) { return number(s.stages); });
+  add("split_k", "parts of K in a GPU's GEMM; 0 on a CPU", [](const S& s) { return number(s.split_k); });
+}
+
+/// In the order of what stays on chip; a GPU's `norm` lies between two of a CPU's.
+double hand_off(const SegmentView& view) {
+  if (view.cpu) return number(static_cast<int>(view.cpu->hand_off));
+  switch (view.gpu->hand_off) {
+    case lower::GpuHandOff::barrier:
+      return 0;
+    case lower::GpuHandOff::fused:
+      return 1;
+    case lower::GpuHandOff::norm:
+      return 1.5;
+    case lower::GpuHandOff::pipeline:
+      return 2;
+  }
+  throw base::InternalError("hand-off out of range");
+}
+
+void add_schedule(Features<SegmentView>& table) {
+  using C = lower::Schedule;
+  using G = lower::GpuSchedule;
+  table.push_back({{"hand_off", "0 barrier, 1 fused, 1.5 norm, 2 pipeline"}, hand_off});
+  add_shared(table, "tile_rows", "rows of the GEMM tile", &C::tile_rows, &G::tile_rows);
+  add_shared(table, "tile_columns", "columns of the GEMM tile", &C::tile_columns, &G::tile_columns);
+  add_shared(table, "row_block", "rows of a row block", &C::row_block, &G::row_block);
+  add_shared(table, "ffn_chunk", "inner FFN columns on chip at a time; 0: all", &C::ffn_chunk, &G::ffn_chunk);
+  add_shared(table, "query_rows", "query rows of an attention step", &C::query_rows, &G::query_rows);
+  add_cpu_schedule(table);
+  add_gpu_schedule(table);
+}
+
+void add_device(Features<SegmentView>& table) {
+  const auto add = [&table](const char* name, const char* definition, double (*cpu)(const lower::CpuTarget&),
+                            double (*gpu)(const lower::GpuTarget&)) {
+    table.push_back({{name, definition}, [cpu, gpu](const SegmentView& v) {
+                       if (const auto* target = std::get_if<lower::CpuTarget>(&v.device.target))
+                         return cpu(*target);
+                       return gpu(std::get<lower::GpuTarget>(v.device.target));
+                     }});
+  };
+  using Cpu = lower::CpuTarget;
+  using Gpu = lower::GpuTarget;
+  add(
+      "gpu", "1: the device is a GPU", [](const Cpu&) { return 0.0; }, [](const Gpu&) { return 1.0; });
+  add(
+      "threads", "threads of a CPU; multiprocessors of a GPU", [](const Cpu& t) { return number(t.threads); },
+      [](const Gpu& t) { return number(t.multiprocessors); });
+  add(
+      "vector_lanes", "float32 lanes of a vector: 4, 8, 16; of a GPU's warp 32",
+      [](const Cpu& t) { return number(lower::vector_lanes(t.isa)); }, [](const Gpu&) { return 32.0; });
+  table.push_back({{"last_level_bytes", "bytes of the last-level cache; 0: not known"},
+                   [](const SegmentView& v) { return number(v.device.last_level_bytes); }});
 }
 
 Features<SegmentView> segment_features() {
@@ -150,10 +223,9 @@ Features<SegmentView> segment_features() {
       {{"bytes_read", "bytes read at least"}, [](const SegmentView& v) { return v.costs.bytes_read; }});
   table.push_back({{"bytes_written", "bytes written at least"},
                    [](const SegmentView& v) { return v.costs.bytes_written; }});
-  table.push_back(
-      {{"threads", "threads of the device"}, [](const SegmentView& v) { return number(v.target.threads); }});
-  table.push_back({{"vector_lanes", "float32 lanes of a vector"},
-                   [](const SegmentView& v) { return number(lower::vector_lanes(v.target.isa)); }});
+  table.push_back({{"shared_bytes", "shared memory of a GPU's block, bytes; 0 on a CPU"},
+                   [](const SegmentView& v) { return v.shared_bytes; }});
+  add_device(table);
   add_problem(table);
   return table;
 }
@@ -276,12 +348,21 @@ void FeatureTable::add(const plan::FusionPlan& plan, const ProblemFacts& facts) 
   work_.push_back(work_of(facts.costs({{0, block::kOperatorCount - 1}, false})));
 }
 
-void FeatureTable::add(const plan::SegmentVariant& variant, const lower::Schedule& schedule,
-                       const ProblemFacts& facts, const lower::CpuTarget& target) {
+void FeatureTable::add(const plan::SegmentVariant& variant, const lower::AnySchedule& schedule,
+                       const ProblemFacts& facts, const Device& device) {
   require(Schema::segment);
-  const auto program = lower::lower_segment(variant, schedule, facts.problem(), target);
-  const SegmentView view{
-      variant, schedule, &facts, target, facts.costs(variant), number(program.phases.size())};
+  SegmentView view{variant, schedule.cpu(), schedule.gpu(), &facts, device, facts.costs(variant), 0, 0};
+  const auto* const cpu = std::get_if<lower::CpuTarget>(&device.target);
+  if ((cpu != nullptr) != (view.cpu != nullptr))
+    throw base::InternalError("features of a schedule that is of another kind of device");
+  if (cpu != nullptr) {
+    view.phases = number(lower::lower_segment(variant, *view.cpu, facts.problem(), *cpu).phases.size());
+  } else {
+    const auto& gpu = std::get<lower::GpuTarget>(device.target);
+    const auto program = lower::lower_segment(variant, *view.gpu, facts.problem(), gpu);
+    view.phases = number(program.phases.size());
+    view.shared_bytes = number(lower::shared_memory(program, *view.gpu, facts.problem(), gpu));
+  }
   append(segment_table(), view, values_);
   work_.push_back(work_of(view.costs));
 }

@@ -9,10 +9,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "block/problem.h"
-#include "lower/schedule.h"
+#include "lower/any_schedule.h"
 #include "plan/fusion_plan.h"
 
 namespace fusetune::model {
@@ -60,6 +61,16 @@ class ProblemFacts {
   std::array<Costs, plan::kVariantCount> costs_;
 };
 
+/// What kernels of the segment table run on, so that rows of several machines can be learned together.
+struct Device {
+  Device() = default;
+  Device(const lower::CpuTarget& cpu) : target(cpu) {}  // NOLINT(google-explicit-constructor)
+  Device(lower::Target any, std::int64_t last_level) : target(std::move(any)), last_level_bytes(last_level) {}
+
+  lower::Target target;
+  std::int64_t last_level_bytes = 0;  // of its last-level cache; 0: not known
+};
+
 /// Candidates of one schema as rows of float32, the form XGBoost takes.
 class FeatureTable {
  public:
@@ -69,9 +80,10 @@ class FeatureTable {
   void add(const plan::FusionPlan& plan);
   /// Schema plan.
   void add(const plan::FusionPlan& plan, const ProblemFacts& facts);
-  /// Schema segment. Throws base::UsageError for a schedule that `target` refuses.
-  void add(const plan::SegmentVariant& variant, const lower::Schedule& schedule, const ProblemFacts& facts,
-           const lower::CpuTarget& target);
+  /// Schema segment. Throws base::UsageError for a schedule that the device refuses, base::InternalError for
+  /// one of another kind of device.
+  void add(const plan::SegmentVariant& variant, const lower::AnySchedule& schedule, const ProblemFacts& facts,
+           const Device& device);
   /// Row `row` of a table of the same schema.
   void add_row_of(const FeatureTable& other, std::size_t row);
 

@@ -67,9 +67,11 @@ void TrainingSet::add(const plan::FusionPlan& plan, const ProblemFacts& facts, c
   if (accept(example)) features_.add(plan, facts);
 }
 
-void TrainingSet::add(const plan::SegmentVariant& variant, const lower::Schedule& schedule,
-                      const ProblemFacts& facts, const lower::CpuTarget& target, const Example& example) {
-  if (accept(example)) features_.add(variant, schedule, facts, target);
+void TrainingSet::add(const plan::SegmentVariant& variant, const lower::AnySchedule& schedule,
+                      const ProblemFacts& facts, const Device& device, const Example& example) {
+  if (!accept(example)) return;
+  examples_.back().variant = plan::variant_index(variant);
+  features_.add(variant, schedule, facts, device);
 }
 
 TrainingSet TrainingSet::subset(std::span<const std::size_t> rows) const {

@@ -18,6 +18,7 @@ struct Example {
   std::size_t group = 0;          // index from TrainingSet::group(): its problem
   bool uniform = true;            // sampled uniformly, not by a search that looks for fast ones
   std::optional<bool> high = {};  // its class where the caller knows better than the threshold
+  int variant = -1;               // plan::variant_index(), set by TrainingSet::add(); -1: a whole plan
   /// Two independent measurements of it, for the noise ceiling. 0: not measured twice.
   double first_half = 0, second_half = 0;
 };
@@ -33,8 +34,8 @@ class TrainingSet {
   /// FeatureTable.
   void add(const plan::FusionPlan& plan, const Example& example);
   void add(const plan::FusionPlan& plan, const ProblemFacts& facts, const Example& example);
-  void add(const plan::SegmentVariant& variant, const lower::Schedule& schedule, const ProblemFacts& facts,
-           const lower::CpuTarget& target, const Example& example);
+  void add(const plan::SegmentVariant& variant, const lower::AnySchedule& schedule, const ProblemFacts& facts,
+           const Device& device, const Example& example);
   /// Counts candidates that were left out before they came here.
   void count_left_out(int count) { left_out_ += count; }
 

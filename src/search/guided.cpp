@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "search/fast_class.h"
 #include "search/queue.h"
 
 namespace fusetune::search {
@@ -13,18 +14,8 @@ namespace {
 
 constexpr std::size_t kRound = 16, kDrawn = 4;
 
-/// A variant is of the fast class when the shortest plan through it is at most this much slower than the
-/// best.
-constexpr double kPromising = 1.03;
-
 const plan::Segment& segment_of(int variant) {
   return plan::all_variants()[static_cast<std::size_t>(variant)].segment;
-}
-
-/// The shortest plan through a variant that takes `time_us`.
-double cost_through(const plan::PathCosts& paths, int variant, double time_us) {
-  const plan::Segment& segment = segment_of(variant);
-  return paths.to(segment.first) + time_us + paths.from(segment.last + 1);
 }
 
 }  // namespace
@@ -93,7 +84,7 @@ void Guided::learn() {
   if (model_ == nullptr) return;
   const plan::PathCosts paths(best_.costs());
   for (TimedCandidate& one : timed_)
-    one.high = cost_through(paths, one.candidate.variant, one.time_us) <= kPromising * best_sum_us_;
+    one.high = in_fast_class(paths, one.candidate.variant, one.time_us, best_sum_us_);
   model_->fit(timed_);  // too little to learn from: every schedule counts as promising
 }
 

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "base/error.h"
-
 namespace fusetune::search {
 namespace {
 
@@ -11,22 +9,17 @@ const plan::SegmentVariant& variant_of(const Candidate& candidate) {
   return plan::all_variants()[static_cast<std::size_t>(candidate.variant)];
 }
 
-const lower::Schedule& schedule_of(const Candidate& candidate) {
-  if (candidate.schedule.cpu() != nullptr) return *candidate.schedule.cpu();
-  throw base::InternalError("the cost model of segments has no features of a GPU's schedules");
-}
-
 }  // namespace
 
-FittedSegmentModel::FittedSegmentModel(const block::Problem& problem, const lower::CpuTarget& target,
+FittedSegmentModel::FittedSegmentModel(const block::Problem& problem, model::Device device,
                                        const model::TrainOptions& options)
-    : facts_(problem), target_(target), options_(options) {}
+    : facts_(problem), device_(std::move(device)), options_(options) {}
 
 std::string FittedSegmentModel::fit(std::span<const TimedCandidate> candidates) {
   model::TrainingSet set(model::Schema::segment);
   const std::size_t group = set.group(facts_.problem().key());
   for (const TimedCandidate& one : candidates)
-    set.add(variant_of(one.candidate), schedule_of(one.candidate), facts_, target_,
+    set.add(variant_of(one.candidate), one.candidate.schedule, facts_, device_,
             {.time = one.time_us,
              .group = group,
              .high = one.high,
@@ -52,7 +45,7 @@ std::optional<PruningThreshold> FittedSegmentModel::held_out_threshold() const {
 std::vector<CandidatePrediction> FittedSegmentModel::predict(std::span<const Candidate> candidates) const {
   model::FeatureTable table(model::Schema::segment);
   for (const Candidate& candidate : candidates)
-    table.add(variant_of(candidate), schedule_of(candidate), facts_, target_);
+    table.add(variant_of(candidate), candidate.schedule, facts_, device_);
   std::vector<CandidatePrediction> predictions;
   for (const model::Prediction& one : model_->predict(table))
     predictions.push_back({one.time, threshold_ ? one.probability >= threshold_->probability : one.high});

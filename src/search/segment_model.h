@@ -43,8 +43,7 @@ class SegmentModel {
 /// threshold chosen on candidates held out.
 class FittedSegmentModel : public SegmentModel {
  public:
-  FittedSegmentModel(const block::Problem& problem, const lower::CpuTarget& target,
-                     const model::TrainOptions& options);
+  FittedSegmentModel(const block::Problem& problem, model::Device device, const model::TrainOptions& options);
   std::string fit(std::span<const TimedCandidate> candidates) override;
   bool ready() const override { return model_.has_value(); }
   std::vector<CandidatePrediction> predict(std::span<const Candidate> candidates) const override;
@@ -57,7 +56,7 @@ class FittedSegmentModel : public SegmentModel {
   std::optional<PruningThreshold> held_out_threshold() const;
 
   model::ProblemFacts facts_;
-  lower::CpuTarget target_;
+  model::Device device_;
   model::TrainOptions options_;
   std::optional<model::CostModel> model_;
   std::optional<PruningThreshold> threshold_;

@@ -101,6 +101,53 @@ TEST_F(RecordedData, TheShippedModelIsTheOneFittedToThem) {
   EXPECT_GE(shipped.info().metrics.at("spearman"), 0.4);
 }
 
+TEST_F(RecordedData, TeachAModelOfKernelsThatKnowsOtherProblems) {
+  const Outcome evaluated =
+      run({"evaluate", "--db", "recorded.db", "--segments", "--rounds", "50", "--json"});
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  EXPECT_NE(evaluated.err.find("1284 kernels of"), std::string::npos) << evaluated.err;
+  std::map<std::string, int> rows;
+  for (const json& row : json::parse(evaluated.out)) {
+    ++rows[row["held_out"]];
+    EXPECT_EQ(row["kernels"], 428);
+    EXPECT_GT(row["spearman"], row["held_out"] == "kernels" ? 0.98 : 0.9) << row;
+    EXPECT_GT(row["roofline"], 0.9) << row;
+    EXPECT_GT(row["noise_ceiling"], row["spearman"]) << row;
+    EXPECT_GE(row["path_regret"], 0) << row;
+    EXPECT_LT(row["path_regret"], 0.5) << row;
+  }
+  EXPECT_EQ(rows, (std::map<std::string, int>{{"kernels", 3}, {"problems", 3}, {"masks", 3}, {"sizes", 3}}))
+      << "there is one environment";
+  EXPECT_EQ(run({"evaluate", "--db", "recorded.db", "--segments", "--strategies", "mask"}).exit_code, 2);
+  EXPECT_EQ(run({"evaluate", "--db", "recorded.db", "--segments", "--environment", "none"}).exit_code, 2);
+}
+
+/// What small-1x64 was recorded on, under another name and twice as slow.
+TEST_F(RecordedData, KernelsOfSeveralEnvironmentsAreLearnedTogether) {
+  const Outcome copied =
+      shell("gunzip -c " FUSETUNE_SOURCE_DIR
+            "/data/recorded/small-1x64.jsonl.gz > a.jsonl\n"
+            "sed -e 's/b4b54f3ae11a7f0039dbadc1b8edd05a/feedf00d000000000000000000000000/g' "
+            "    -e 's/\"threads\":\"2\"/\"threads\":\"1\"/' a.jsonl > b.jsonl\n"
+            "$FUSETUNE db import --db two.db a.jsonl b.jsonl",
+            directory_->path());
+  ASSERT_EQ(copied.exit_code, 0) << copied.err;
+  const Outcome trained =
+      run({"train", "--db", "two.db", "--segments", "--rounds", "20", "--out", "two.json"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_NE(trained.out.find("fitted to 856 kernels"), std::string::npos) << trained.out;
+  EXPECT_NE(trained.err.find("428 kernels of b4b54f3a"), std::string::npos) << trained.err;
+  EXPECT_NE(trained.err.find("428 kernels of feedf00d"), std::string::npos) << trained.err;
+  const model::CostModel together = model::CostModel::load(directory_->path() / "two.json");
+  EXPECT_EQ(together.info().schema, model::Schema::segment);
+  ASSERT_EQ(together.info().groups.size(), 2u);
+  EXPECT_TRUE(together.info().groups[1].ends_with(" on feedf00d")) << together.info().groups[1];
+  const Outcome one = run({"train", "--db", "two.db", "--segments", "--rounds", "20", "--environment", "feed",
+                           "--out", "one.json"});
+  EXPECT_NE(one.out.find("fitted to 428 kernels"), std::string::npos) << one.out;
+  EXPECT_EQ(run({"predict", "0", "--cost-model", "one.json"}).exit_code, 2) << "it knows kernels, not plans";
+}
+
 TEST_F(RecordedData, StandInForADevice) {
   const auto replayed = [](const std::string& strategy, const std::string& trials) {
     const Outcome outcome = run({"search", "--replay", "recorded.db", "--strategy", strategy, "--trials",

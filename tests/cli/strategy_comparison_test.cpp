@@ -24,7 +24,7 @@ double kernel_us(int variant) {
 
 RecordedKernels recorded_kernels() {
   RecordedKernels kernels{
-      {}, {.isa = lower::Isa::avx2}, {.kernel_s = 0.05, .plan_s = 0.2, .source = "a test"}};
+      {}, lower::CpuTarget{.isa = lower::Isa::avx2}, {.kernel_s = 0.05, .plan_s = 0.2, .source = "a test"}};
   for (int variant = 0; variant < plan::kVariantCount; ++variant)
     kernels.recordings.push_back({variant, lower::Schedule{}.to_string(), {true, kernel_us(variant)}});
   return kernels;

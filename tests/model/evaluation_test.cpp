@@ -54,6 +54,43 @@ TEST(Evaluation, TheSeedDecidesWhatIsHeldOut) {
   EXPECT_NE(spearman_with(1), spearman_with(2));
 }
 
+/// Kernels of two problems on two machines, the second half as fast.
+TrainingSet kernels_of_two_machines() {
+  TrainingSet set(Schema::segment);
+  for (const int threads : {2, 1}) {
+    const Device device(lower::CpuTarget{.threads = threads}, 1 << 20);
+    for (const std::int64_t seq : {16, 64}) {
+      const ProblemFacts facts(small_problem(seq));
+      const std::size_t group = set.group(std::to_string(seq) + " on " + std::to_string(threads));
+      for (const plan::SegmentVariant& variant : plan::all_variants())
+        set.add(variant, lower::default_schedule(variant, facts.problem(), device.target), facts, device,
+                {.time = (facts.costs(variant).flops + 1e5) / threads,
+                 .group = group,
+                 .high = variant.segment.size() > 9});
+    }
+  }
+  return set;
+}
+
+TEST(Evaluation, GroupsOfAPartAreHeldOutTogether) {
+  const TrainingSet set = kernels_of_two_machines();
+  const std::vector<std::string> by_problem = {"16", "64", "16", "64"};
+  const Evaluation evaluation = cross_validate_parts(set, quick(), by_problem);
+  ASSERT_EQ(evaluation.groups.size(), 4u) << evaluation.missing;
+  for (const GroupScore& score : evaluation.groups) {
+    EXPECT_EQ(score.rows, static_cast<std::size_t>(plan::kVariantCount));
+    EXPECT_GT(score.spearman, 0.9) << score.group;
+    EXPECT_GE(score.path_regret, 0) << score.group;
+    EXPECT_GT(score.work_spearman, 0.8) << score.group;
+  }
+  // Held out one by one, the other machine's rows of the same problem help: other predictions.
+  const Evaluation alone = cross_validate_problems(set, quick());
+  ASSERT_EQ(alone.groups.size(), 4u);
+  EXPECT_NE(alone.groups[0].spearman, evaluation.groups[0].spearman);
+  const std::vector<std::string> all(4, "same");
+  EXPECT_THAT(cross_validate_parts(set, quick(), all).missing, HasSubstr("only one"));
+}
+
 TEST(Evaluation, OneFoldOfFive) {
   EXPECT_EQ(cross_validate_plans(synthetic_set(100), quick(), 5, 1).groups.at(0).rows, 20u);
 }

@@ -129,6 +129,37 @@ TEST(Features, OfASegmentAreItsOperatorsAndItsSchedule) {
   EXPECT_EQ(table.rows(), 2u) << "what was refused left nothing behind";
 }
 
+TEST(Features, OfASegmentNameItsDevice) {
+  const ProblemFacts facts(small_problem());
+  const plan::SegmentVariant variant{{7, 9}, false};
+  const Device cpu(lower::CpuTarget{.isa = lower::Isa::avx512, .threads = 6}, 48 << 20);
+  const Device gpu(lower::GpuTarget{.multiprocessors = 132}, 50 << 20);
+  lower::GpuSchedule schedule = lower::default_schedule(variant, facts.problem(), lower::GpuTarget());
+  schedule.hand_off = lower::GpuHandOff::norm;
+  FeatureTable table(Schema::segment);
+  table.add(variant, lower::default_schedule(variant, facts.problem(), cpu.target), facts, cpu);
+  table.add(variant, schedule, facts, gpu);
+  const auto expect = [&](const char* feature, double on_cpu, double on_gpu) {
+    EXPECT_EQ(value_of(table, feature, 0), static_cast<float>(on_cpu)) << feature;
+    EXPECT_EQ(value_of(table, feature, 1), static_cast<float>(on_gpu)) << feature;
+  };
+  expect("gpu", 0, 1);
+  expect("threads", 6, 132);
+  expect("vector_lanes", 16, 32);
+  expect("last_level_bytes", 48 << 20, 50 << 20);
+  expect("warps", 0, schedule.warps);
+  expect("tile_depth", 0, schedule.tile_depth);
+  expect("stages", 0, schedule.stages);
+  expect("split_k", 0, schedule.split_k);
+  EXPECT_EQ(value_of(table, "hand_off", 1), 1.5F);
+  EXPECT_EQ(value_of(table, "tile_rows", 1), static_cast<float>(schedule.tile_rows));
+  EXPECT_EQ(value_of(table, "k_chunk", 1), 0);
+  EXPECT_EQ(value_of(table, "shared_bytes", 0), 0);
+  EXPECT_GT(value_of(table, "shared_bytes", 1), 0);
+  EXPECT_THROW(table.add(variant, schedule, facts, cpu), base::InternalError);
+  EXPECT_EQ(table.rows(), 2u);
+}
+
 TEST(Features, ARowOfAnotherSchemaIsABug) {
   FeatureTable table(Schema::plan);
   EXPECT_THROW(table.add(plan::FusionPlan::unfused()), base::InternalError);

@@ -6,6 +6,9 @@
 #include <array>
 #include <cmath>
 
+#include "model/path_regret.h"
+#include "plan/fusion_plan.h"
+
 namespace fusetune::model {
 namespace {
 
@@ -13,6 +16,21 @@ using testing::ElementsAre;
 using Numbers = std::vector<double>;
 
 // Expected values worked out by hand from the definitions.
+
+// Two ways through the block: the whole of it in one kernel, or two kernels.
+TEST(PathRegret, IsWhatTheShortestPredictedPathTakesTooLong) {
+  const int whole = plan::variant_index({{0, 14}, false}), first = plan::variant_index({{0, 12}, false}),
+            second = plan::variant_index({{13, 14}, false});
+  const std::vector<int> variants = {whole, whole, first, second};
+  const Numbers measured = {10, 9, 6, 2};
+  EXPECT_DOUBLE_EQ(path_regret(variants, measured, measured), 0);
+  // The whole block's slower schedule is taken for the fastest way: 10 where 6 + 2 was possible.
+  EXPECT_DOUBLE_EQ(path_regret(variants, Numbers{1, 2, 6, 2}, measured), 10.0 / 8 - 1);
+  // Times of another unit order the same.
+  EXPECT_DOUBLE_EQ(path_regret(variants, Numbers{1000, 900, 600, 200}, measured), 0);
+  EXPECT_TRUE(std::isnan(path_regret(std::vector<int>{first}, Numbers{1}, Numbers{1}))) << "no plan";
+  EXPECT_TRUE(std::isnan(path_regret(std::vector<int>{-1}, Numbers{1}, Numbers{1}))) << "a whole plan";
+}
 
 TEST(Metrics, RanksOfEqualValuesAreShared) {
   EXPECT_THAT(ranks(Numbers{30, 10, 20, 20}), ElementsAre(4, 1, 2.5, 2.5));
