@@ -19,9 +19,6 @@ namespace {
 
 using measure::Outcome;
 
-/// Plans compiled together before they are measured: while anything is timed, nothing compiles.
-constexpr int kBatch = 32;
-
 bool can_run(const plan::FusionPlan& plan, const VariantSchedules& schedules) {
   const std::vector<plan::SegmentVariant> variants = plan.variants();
   return std::all_of(variants.begin(), variants.end(), [&](const plan::SegmentVariant& variant) {
@@ -233,7 +230,8 @@ std::string PlanSearch::run(SearchProgress& progress) {
       for (const Job& noisy : noisy_) tell(noisy.job.record, noisy.job.plan);
       return reason;
     }
-    const auto limit = static_cast<int>(std::min<std::int64_t>(kBatch, stop_.trials_left().value_or(kBatch)));
+    const auto limit =
+        static_cast<int>(std::min<std::int64_t>(kSearchBatch, stop_.trials_left().value_or(kSearchBatch)));
     const std::vector<search::PlanCandidate> candidates = strategy_->ask(limit);
     if (candidates.empty() && noisy_.empty()) return {};
     std::vector<Job> jobs = candidates.empty() ? std::exchange(noisy_, {}) : prepare(candidates);

@@ -23,8 +23,6 @@ namespace {
 
 using measure::Outcome;
 
-constexpr std::int64_t kBatch = 32;  // as the search asks
-
 /// What a variant does, in FLOPs.
 double work_of(int variant, const block::Problem& problem) {
   const plan::SegmentVariant& each = plan::all_variants()[static_cast<std::size_t>(variant)];
@@ -124,8 +122,9 @@ class Rehearser {
   }
 
   std::int64_t batch() const {
-    return std::min(kBatch,
-                    settings_.stop.trials.value_or(result_.to_measure() + kBatch) - result_.to_measure());
+    return std::min<std::int64_t>(
+        kSearchBatch,
+        settings_.stop.trials.value_or(result_.to_measure() + kSearchBatch) - result_.to_measure());
   }
 
   void rehearse_segments(search::Strategy& strategy) {

@@ -23,6 +23,10 @@
 
 namespace fusetune::cli {
 
+/// Candidates that a strategy is asked for at once, which are compiled together before they are measured:
+/// while anything is timed, nothing compiles.
+inline constexpr int kSearchBatch = 32;
+
 struct SearchSettings {
   search::StopConditions stop;
   bool fresh = false;  // measure again what the store has

@@ -19,9 +19,6 @@ namespace {
 using backend::CompileResult;
 using measure::Outcome;
 
-/// Candidates compiled together before they are measured: while anything is timed, nothing compiles.
-constexpr int kBatch = 32;
-
 const plan::SegmentVariant& variant_at(int index) {
   return plan::all_variants()[static_cast<std::size_t>(index)];
 }
@@ -208,7 +205,8 @@ std::string SegmentSearch::run(SearchProgress& progress) {
       for (const Job& noisy : noisy_) tell(noisy.record, noisy.candidate);
       return reason;
     }
-    const auto limit = static_cast<int>(std::min<std::int64_t>(kBatch, stop_.trials_left().value_or(kBatch)));
+    const auto limit =
+        static_cast<int>(std::min<std::int64_t>(kSearchBatch, stop_.trials_left().value_or(kSearchBatch)));
     const std::vector<search::Candidate> candidates = strategy_->ask(limit);
     if (candidates.empty() && noisy_.empty()) return {};
     std::vector<Job> jobs =
