@@ -83,7 +83,14 @@ CostModel CostModel::load(const std::filesystem::path& path) {
 
 CostModel CostModel::shipped() {
   const std::filesystem::path name = "the model that comes with fusetune";
-  return from_file(name, parse_model_file(name, shipped_model(), shipped_sidecar()));
+  const ShippedModel plans = shipped_plans();
+  return from_file(name, parse_model_file(name, plans.model, plans.sidecar));
+}
+
+CostModel CostModel::shipped_for_segments() {
+  const std::filesystem::path name = "the model of segments that comes with fusetune";
+  const ShippedModel segments = shipped_segments();
+  return from_file(name, parse_model_file(name, segments.model, segments.sidecar));
 }
 
 CostModel CostModel::from_file(const std::filesystem::path& path, ModelFile file) {

@@ -70,6 +70,8 @@ class CostModel {
   static CostModel load(const std::filesystem::path& path);
   /// The one inside the program, models/plans.json: schema plan, fitted to data/recorded.
   static CostModel shipped();
+  /// The other one, models/segments.json: schema segment, fitted to the kernels in data/recorded.
+  static CostModel shipped_for_segments();
   /// Writes the model and its sidecar, each whole or not at all. Throws base::EnvironmentError.
   void save(const std::filesystem::path& path) const;
 

@@ -1,11 +1,15 @@
-// models/plans.json and its sidecar, embedded at build time.
+// The models in models/ and their sidecars, embedded at build time.
 #pragma once
 
 #include <string_view>
 
 namespace fusetune::model {
 
-std::string_view shipped_model();
-std::string_view shipped_sidecar();
+struct ShippedModel {
+  std::string_view model, sidecar;
+};
+
+ShippedModel shipped_plans();     // models/plans.json
+ShippedModel shipped_segments();  // models/segments.json
 
 }  // namespace fusetune::model

@@ -101,6 +101,35 @@ TEST_F(RecordedData, TheShippedModelIsTheOneFittedToThem) {
   EXPECT_GE(shipped.info().metrics.at("spearman"), 0.4);
 }
 
+TEST_F(RecordedData, TheShippedModelOfKernelsIsTheOneFittedToThem) {
+  std::vector<std::string> import = {"db", "import", "--db", "kernels.db"};
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(FUSETUNE_SOURCE_DIR "/data/recorded"))
+    if (entry.path().extension() == ".gz") import.push_back(entry.path().string());
+  ASSERT_EQ(run(import).exit_code, 0);
+  const Outcome trained =
+      run({"train", "--db", "kernels.db", "--segments", "--rounds", "100", "--out", "kernels.json"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const model::CostModel again = model::CostModel::load(directory_->path() / "kernels.json");
+  const model::CostModel shipped = model::CostModel::shipped_for_segments();
+  EXPECT_EQ(shipped.info().training_hash, again.info().training_hash)
+      << "the data changed: run tools/train_models";
+  EXPECT_EQ(shipped.info().schema, model::Schema::segment);
+  EXPECT_EQ(shipped.info().groups, again.info().groups);
+  EXPECT_EQ(shipped.info().options.threads, 1);
+  const model::ProblemFacts facts(block::Problem{});
+  const model::Device device(lower::CpuTarget{.isa = lower::Isa::avx2, .threads = 2}, 32 << 20);
+  model::FeatureTable table(model::Schema::segment);
+  for (const plan::SegmentVariant& variant : plan::all_variants())
+    table.add(variant, lower::default_schedule(variant, facts.problem(), device.target), facts, device);
+  const auto ours = shipped.predict(table), theirs = again.predict(table);
+  for (std::size_t i = 0; i < ours.size(); ++i)
+    ASSERT_NEAR(ours[i].time, theirs[i].time, 1e-4 * ours[i].time) << i;
+  // On problems held out; models/segments.meta.json has the figure.
+  EXPECT_GE(shipped.info().metrics.at("spearman"), 0.9);
+  EXPECT_LE(std::filesystem::file_size(FUSETUNE_SOURCE_DIR "/models/segments.json"), std::size_t{2} << 20);
+}
+
 TEST_F(RecordedData, TeachAModelOfKernelsThatKnowsOtherProblems) {
   const Outcome evaluated =
       run({"evaluate", "--db", "recorded.db", "--segments", "--rounds", "50", "--json"});
