@@ -7,6 +7,7 @@
 #include "backend/cuda/nvrtc.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "command_lines.h"
 #include "stages.h"
 #include "tree.h"
 #include "tuning.h"
@@ -133,8 +134,12 @@ int run(int argc, char** argv) {
   stage_command->add_option("name", options.stage)->required();
   stage_command->add_option("--out", options.out, "file that gets the results, one line each")->required();
   stage_command->add_option("--state", options.state, "file from which a stage that died goes on");
-  stage_command->add_option("--work", options.work, "folder for what is no result");
-  stage_command->add_option("--program", options.program, "fusetune");
+  CLI::App* const lines_command =
+      app.add_subcommand("command-lines", "have fusetune read every command line of a real check");
+  for (CLI::App* const command : {stage_command, lines_command}) {
+    command->add_option("--work", options.work, "folder for what is no result");
+    command->add_option("--program", options.program, "fusetune");
+  }
   stage_command->add_option("--seconds", options.seconds, "its limit");
   for (CLI::App* const command : {prepare_command, stage_command}) {
     command->add_option("--tree", options.tree, "the prepared folder")->required();
@@ -152,6 +157,8 @@ int run(int argc, char** argv) {
   }
   if (prepare_command->parsed()) return prepare_tree(options);
   if (stage_command->parsed()) return run_stage(options);
+  if (lines_command->parsed())
+    return check_command_lines(options.program, options.work) == 0 ? kDone : kFoundWrong;
   if (nvrtc_command->parsed()) return print_line(backend::cuda::Nvrtc().library().string());
   if (problem_command->parsed()) return print_line(tuned_problems(true).front().problem.key());
   return list_command->parsed() ? list_stages() : find_device();

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/subprocess.h"
 #include "block/rounding.h"
+#include "command_lines.h"
 #include "rates.h"
 #include "stages.h"
 #include "tuning.h"
@@ -29,7 +30,7 @@ class Tuning {
         records_(records),
         tuned_(tuned_problem(place.stage, place.quick)),
         work_(place.work / place.stage),
-        database_(place.work / "fusetune.db") {
+        lines_(tuned_, place.work / "fusetune.db", place.quick) {
     std::filesystem::create_directories(work_);
   }
 
@@ -52,13 +53,10 @@ class Tuning {
     return std::max(1.0, place_.seconds - gone.count() - kCertainSeconds);
   }
 
-  /// A command of the program on this problem; what it prints goes to the log. Adds a record where it fails.
-  void fusetune(const std::string& command, const std::vector<std::string>& arguments) {
-    std::vector<std::string> words = {place_.program.string(), command, "--backend", "cuda", "--db",
-                                      database_.string()};
-    words.insert(words.end(), tuned_.options.begin(), tuned_.options.end());
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    if (place_.quick && command != "run") words.insert(words.end(), {"--samples", "1", "--min-time", "0.01"});
+  /// A command of the program; what it prints goes to the log. Adds a record where it fails.
+  void fusetune(std::vector<std::string> words) {
+    const std::string command = words.front();
+    words.insert(words.begin(), place_.program.string());
     base::ProcessOptions options;
     options.timeout_seconds = seconds_left();
     const base::ProcessResult result = base::run_process(words, options);
@@ -75,13 +73,7 @@ class Tuning {
   /// The best plan's mask, if one was found.
   std::optional<std::uint16_t> search() {
     const std::filesystem::path file = work_ / "search.json";
-    std::vector<std::string> arguments = {"--strategy", "guided", "--json=" + file.string()};
-    if (place_.quick)
-      arguments.insert(arguments.end(), {"--trials", "15", "--finalists", "2", "--pairs", "20"});
-    else
-      arguments.insert(arguments.end(), {"--finalists", "4", "--time-limit",
-                                         fmt::format("{:.0f}s", kSearchShare * seconds_left())});
-    fusetune("search", arguments);
+    fusetune(lines_.search(kSearchShare * seconds_left(), file));
     if (!std::filesystem::exists(file)) return std::nullopt;  // else it says what went wrong
     const ordered_json found = ordered_json::parse(base::read_file(file));
     keep(found);
@@ -120,16 +112,14 @@ class Tuning {
   /// The unfused plan first: the others are compared with it.
   void bench(const Rates& rates, std::optional<std::uint16_t> best) {
     const std::filesystem::path file = work_ / "bench.json";
-    std::vector<std::string> arguments;
+    std::vector<std::uint16_t> masks;
     const auto add = [&](std::uint16_t mask) {
-      const std::string text = std::to_string(mask);
-      if (std::find(arguments.begin(), arguments.end(), text) == arguments.end()) arguments.push_back(text);
+      if (std::find(masks.begin(), masks.end(), mask) == masks.end()) masks.push_back(mask);
     };
     add(plan::FusionPlan::unfused().canonical_mask().value);
     add(plan::FusionPlan::byte_transformer().canonical_mask().value);
     if (best) add(*best);
-    arguments.insert(arguments.end(), {"--pairs", place_.quick ? "20" : "40", "--json=" + file.string()});
-    fusetune("bench", arguments);
+    fusetune(lines_.bench(masks, file));
     if (!std::filesystem::exists(file)) return;  // else plans that did not fail have their times in it
     for (const ordered_json& row : ordered_json::parse(base::read_file(file))) record_time(rates, row, best);
   }
@@ -166,15 +156,13 @@ class Tuning {
   }
 
   /// Input, weights, mask and this plan's output, for PyTorch.
-  void save_data(std::uint16_t mask) {
-    fusetune("run", {std::to_string(mask), "--save-data", work_.string(), "--output",
-                     (work_ / "output.npy").string()});
-  }
+  void save_data(std::uint16_t mask) { fusetune(lines_.run(mask, work_)); }
 
   const Place& place_;
   Records& records_;
   TunedProblem tuned_;
-  std::filesystem::path work_, database_;
+  std::filesystem::path work_;
+  CommandLines lines_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
