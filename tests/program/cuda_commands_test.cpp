@@ -166,6 +166,8 @@ TEST_F(CudaCommands, APlanIsVerifiedRunComparedAndProfiled) {
 }
 
 TEST_F(CudaCommands, FaultsCostTheirCandidatesOnlyNothingIsMeasuredTwiceAndTheBestIsExported) {
+  // Its products would not be exported: a bundle has generated kernels in their place.
+  const ScopedVariable no_library("FUSETUNE_CUBLASLT", "/no/such/libcublasLt.so");
   // Every plan has one of [3-4], [3] and [2-3..6] and so on: some meet a fault, some do not.
   const ScopedVariable faults("FUSETUNE_FAKE_FAULTS",
                               "illegal:segment_3_4_ launch:segment_5_5_ resources:segment_6_6_ "
