@@ -37,21 +37,19 @@ void BayesianPlans::next_round() {
   surrogate_.fit(samples_);
   double best = std::numeric_limits<double>::infinity();
   for (const PlanSurrogate::Sample& sample : samples_) best = std::min(best, surrogate_.mean(sample.plan));
-  std::vector<std::pair<double, const plan::FusionPlan*>> promising;
+  std::vector<double> gains;
   for (const plan::FusionPlan& plan : plans_) {
-    if (asked_.contains(plan)) continue;
-    // Where nothing ran yet, one plan is as good as another.
-    const double gain =
-        samples_.empty() ? 1 + random_.unit() : expected_improvement(surrogate_.believe(plan), best);
-    if (gain >= least_improvement_) promising.emplace_back(gain, &plan);
+    if (asked_.contains(plan)) {
+      gains.push_back(0);
+    } else if (samples_.empty()) {  // where nothing ran yet, one plan is as good as another
+      gains.push_back(1 + random_.unit());
+    } else {
+      gains.push_back(expected_improvement(surrogate_.believe(plan), best));
+    }
   }
-  const auto round = static_cast<std::ptrdiff_t>(std::min(kRound, promising.size()));
-  std::partial_sort(promising.begin(), promising.begin() + round, promising.end(),
-                    [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (std::ptrdiff_t i = 0; i < round; ++i) {
-    const plan::FusionPlan& plan = *promising[static_cast<std::size_t>(i)].second;
-    asked_.insert(plan);
-    queue_.push_back({plan, false});
+  for (const std::size_t place : most_promising(gains, least_improvement_, kRound)) {
+    asked_.insert(plans_[place]);
+    queue_.push_back({plans_[place], false});
   }
 }
 

@@ -114,18 +114,15 @@ void PlanRefinement::next_batch() {
   for (const Known& known : plans_)
     if (timed_.contains(known.plan)) best = std::min(best, std::log(estimate_us(known)));
   if (std::isinf(best)) return;  // nothing runs
-  std::vector<std::pair<double, Known*>> promising;
-  for (Known& known : plans_) {
+  std::vector<double> gains;
+  for (const Known& known : plans_) {
+    gains.push_back(0);
     if (known.asked) continue;
     PlanSurrogate::Belief belief = surrogate_.believe(known.plan);
     belief.mean += std::log(known.sum_us);
-    const double gain = expected_improvement(belief, best);
-    if (gain >= kLeastImprovement) promising.emplace_back(gain, &known);
+    gains.back() = expected_improvement(belief, best);
   }
-  const auto round = static_cast<std::ptrdiff_t>(std::min(kRound, promising.size()));
-  std::partial_sort(promising.begin(), promising.begin() + round, promising.end(),
-                    [](const auto& one, const auto& other) { return one.first > other.first; });
-  for (std::ptrdiff_t i = 0; i < round; ++i) take(*promising[static_cast<std::size_t>(i)].second);
+  for (const std::size_t place : most_promising(gains, kLeastImprovement, kRound)) take(plans_[place]);
 }
 
 void PlanRefinement::start_round() {

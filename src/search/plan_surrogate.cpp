@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <numeric>
+#include <utility>
 
 namespace fusetune::search {
 namespace {
@@ -134,6 +134,18 @@ double expected_improvement(const PlanSurrogate::Belief& belief, double best) {
   const double z = gain / belief.deviation;
   const double density = std::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi);
   return gain * std::erfc(-z / std::numbers::sqrt2) / 2 + belief.deviation * density;
+}
+
+std::vector<std::size_t> most_promising(std::span<const double> gains, double least, std::size_t count) {
+  std::vector<std::pair<double, std::size_t>> promising;
+  for (std::size_t i = 0; i < gains.size(); ++i)
+    if (gains[i] >= least) promising.emplace_back(gains[i], i);
+  const std::size_t most = std::min(count, promising.size());
+  std::partial_sort(promising.begin(), promising.begin() + static_cast<std::ptrdiff_t>(most), promising.end(),
+                    [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < most; ++i) places.push_back(promising[i].second);
+  return places;
 }
 
 }  // namespace fusetune::search

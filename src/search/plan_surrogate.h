@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -65,5 +66,8 @@ class PlanSurrogate {
 
 /// By how much, in the mean, a plan's logarithm falls below `best`: 0 for one that is known and no better.
 double expected_improvement(const PlanSurrogate::Belief& belief, double best);
+
+/// Places of the largest `gains` that are at least `least`, at most `count` of them, largest first.
+std::vector<std::size_t> most_promising(std::span<const double> gains, double least, std::size_t count);
 
 }  // namespace fusetune::search
