@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "backend/cpu/cpu_info.h"
@@ -78,6 +79,34 @@ std::string describe(const MeasuredTimes& measured, const plan::FusionPlan& plan
   return fmt::format("measured: {}, in environment {}\n", time, measured.environment());
 }
 
+/// What drove a plan's prediction: the model's, of its features.
+struct Driven {
+  model::Prediction prediction;
+  std::string unit;
+  model::Explanation explanation;
+};
+
+nlohmann::ordered_json optional_number(std::optional<double> value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
+std::string to_json(const block::Problem& problem, const plan::FusionPlan& plan, const report::Table& borders,
+                    const Driven& driven, const model::FeatureTable& features,
+                    const MeasuredTimes& measured) {
+  const report::Table every = driving_features(driven.explanation, features, 0, features.columns());
+  const nlohmann::ordered_json json = {
+      {"problem", problem.key()},
+      {"mask", plan.canonical_mask().value},
+      {"plan", plan.to_string()},
+      {"predicted",
+       {{"time", driven.prediction.time}, {"unit", driven.unit}, {"high", driven.prediction.high}}},
+      {"measured",
+       {{"time_us", optional_number(measured.plan_us(plan))}, {"environment", measured.environment()}}},
+      {"borders", nlohmann::ordered_json::parse(borders.to_json())},
+      {"features", nlohmann::ordered_json::parse(every.to_json())}};
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
 int run_explain(Options& options) {
@@ -92,6 +121,8 @@ int run_explain(Options& options) {
   options.text("--environment", environment, "START", "of which environment, by how its name begins");
   output.declare(options);
   problem_options.declare(options);
+  options.footnote(
+      "--csv has the borders, --json also the prediction and every feature with its factor on it.");
   options.parse();
   output.check();
   if (options.given("--db") && !std::filesystem::exists(database))
@@ -112,13 +143,14 @@ int run_explain(Options& options) {
   const MeasuredTimes measured(database, environment, problem);
 
   const report::Table table = rows(plan, effects, predictions, measured);
-  if (output.write(table)) return kDone;
+  const Driven driven{predictions[0], cost_model.info().unit, cost_model.explain(features)[0]};
+  if (output.write(table, to_json(problem, plan, table, driven, features, measured))) return kDone;
   print(fmt::format(
       "{}\n{}\n{}{}{}\n{}", describe(problem), report::draw_block(plan), table.to_text(), kLegend,
       describe(measured, plan, database),
-      fmt::format("predicted: {} {}, {} Performance\n", base::format_fixed(predictions[0].time, 1),
-                  cost_model.info().unit, predictions[0].high ? "High" : "Low")));
-  print(driving_features(cost_model.explain(features)[0], features, 0).to_text());
+      fmt::format("predicted: {} {}, {} Performance\n", base::format_fixed(driven.prediction.time, 1),
+                  driven.unit, driven.prediction.high ? "High" : "Low")));
+  print(driving_features(driven.explanation, features, 0).to_text());
   return kDone;
 }
 

@@ -21,9 +21,8 @@ constexpr int kMaximumRounds = 4;
 /// Beside a new baseline only plans that are at most this much slower are timed again.
 constexpr double kWithinReach = 1.03;
 /// Pairs that can claim a difference of one percent, and pairs that screen. Between the two, as many as fit
-/// into the seconds that comparing the finalists may take.
+/// into SearchSettings::comparison_s.
 constexpr int kMostPairs = 160, kLeastPairs = 40;
-constexpr double kSecondsOfPairs = 60;
 /// Samples that a pair costs: two plans share one of the baseline.
 constexpr double kSamplesPerPair = 1.5;
 /// How often a finalist and its segments are timed in turn: enough for an interval of one or two percent.
@@ -117,11 +116,12 @@ std::vector<FinalComparison::Entry> FinalComparison::entries_of(
   return entries;
 }
 
-/// How often all entries can be timed within kSecondsOfPairs, where one time takes `samples` of each.
-int FinalComparison::times_that_fit(const std::vector<Entry>& entries, double samples, int least, int most) {
+/// How often all entries can be timed within the comparison's time, where one time takes `samples` of each.
+int FinalComparison::times_that_fit(const std::vector<Entry>& entries, double samples, int least,
+                                    int most) const {
   double seconds = 0;
   for (const Entry& entry : entries) seconds += samples * entry.expected_us * 1e-6;
-  return static_cast<int>(std::clamp<double>(kSecondsOfPairs / seconds, least, most));
+  return static_cast<int>(std::clamp<double>(settings_.comparison_s / seconds, least, most));
 }
 
 int FinalComparison::pairs_for(const std::vector<Entry>& entries) const {
@@ -229,11 +229,16 @@ void FinalComparison::make_baseline(std::vector<Entry>& entries, std::size_t cha
   entries.insert(entries.begin(), std::move(next));
 }
 
-/// Rounds of comparison until no plan is clearly faster than the baseline; each is stored, so that an
-/// interrupt costs the one that it ends. Plans that fail, or fall so far back that they are not timed again,
-/// go to the end.
+/// Rounds of comparison until no plan is clearly faster than the baseline, or time is up; each is stored, so
+/// that an interrupt costs the one that it ends. Plans that fail, or fall so far back that they are not timed
+/// again, go to the end.
 std::vector<FinalComparison::Entry> FinalComparison::compare(std::vector<Entry> entries, int pairs) {
   std::vector<Entry> failed;
+  const auto start = std::chrono::steady_clock::now();
+  const auto time_is_up = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() >
+           settings_.comparison_s;
+  };
   const auto drop_failed = [&] {
     const auto first_failed = std::stable_partition(entries.begin(), entries.end(), is_ok);
     std::move(first_failed, entries.end(), std::back_inserter(failed));
@@ -245,7 +250,7 @@ std::vector<FinalComparison::Entry> FinalComparison::compare(std::vector<Entry> 
     const std::optional<std::size_t> challenger = judge(seen).challenger;
     std::move(out.begin(), out.end(), std::back_inserter(seen));
     store_.record_finalists(run_, seen);
-    if (!challenger || round >= kMaximumRounds) break;
+    if (!challenger || round >= kMaximumRounds || time_is_up()) break;
     make_baseline(entries, *challenger);
   }
   drop_failed();

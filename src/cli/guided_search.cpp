@@ -11,12 +11,13 @@ namespace fusetune::cli {
 
 GuidedSearch::GuidedSearch(measure::Session& session, store::TuningStore& store, std::int64_t run,
                            const SearchSettings& settings, std::unique_ptr<search::Strategy> segments,
-                           std::uint64_t seed)
+                           std::uint64_t seed, double epsilon)
     : session_(session),
       store_(store),
       run_(run),
       settings_(settings),
       seed_(seed),
+      epsilon_(epsilon),
       segments_(session, store, run, settings_, std::move(segments)) {}
 
 search::StopConditions GuidedSearch::stop_of_plans() const {
@@ -42,8 +43,8 @@ std::string GuidedSearch::run(SearchProgress& progress) {
 }
 
 std::string GuidedSearch::run_plans(SearchProgress& progress) {
-  auto refinement =
-      std::make_unique<search::PlanRefinement>(segments_.best().costs(), settings_.finalists, seed_);
+  auto refinement = std::make_unique<search::PlanRefinement>(
+      segments_.best().costs(), settings_.finalists, seed_, search::PlanClosing(segments_.edges(), epsilon_));
   if (refinement->expected() == 0) return {};  // no complete plan has times
   refinement_ = refinement.get();
   VariantSchedules schedules;
@@ -72,8 +73,9 @@ double GuidedSearch::seconds() const {
 std::string GuidedSearch::summary() const {
   const auto plans = plan_counts();
   if (!plans) return segments_.summary();
-  return fmt::format("{}, {} plan{} timed whole, {} predicted from them", segments_.summary(), plans->timed,
-                     plans->timed == 1 ? "" : "s", plans->predicted);
+  return fmt::format("{}, {} plan{} timed whole{}, {} predicted from them", segments_.summary(), plans->timed,
+                     plans->timed == 1 ? "" : "s",
+                     refinement_->closed() ? " until the certificate closed" : "", plans->predicted);
 }
 
 std::vector<search::Finalist> GuidedSearch::finalists() const {

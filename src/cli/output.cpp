@@ -44,8 +44,12 @@ void RowsOutput::check() const {
 }
 
 bool RowsOutput::write(const report::Table& table) const {
+  return write(table, json_.empty() ? "" : table.to_json());
+}
+
+bool RowsOutput::write(const report::Table& table, const std::string& json) const {
   check();
-  if (!json_.empty()) write_rows(json_, table.to_json());
+  if (!json_.empty()) write_rows(json_, json);
   if (!csv_.empty()) write_rows(csv_, table.to_csv());
   return to_stdout();
 }

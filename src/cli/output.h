@@ -25,6 +25,8 @@ class RowsOutput {
   void check() const;
   /// Writes what was asked for. True when standard output took rows, so that no text for people may follow.
   bool write(const report::Table& table) const;
+  /// The same where --json says more than the rows: `json`, a whole document.
+  bool write(const report::Table& table, const std::string& json) const;
   /// True when rows were asked for, wherever they go.
   bool wanted() const { return !json_.empty() || !csv_.empty(); }
   /// True when rows go to standard output.

@@ -12,8 +12,6 @@
 namespace fusetune::cli {
 namespace {
 
-constexpr std::size_t kShownFeatures = 10;
-
 /// The problem that was asked for, else the only one the model was fitted to.
 block::Problem problem_for(const model::ModelInfo& info, const ProblemOptions& problem) {
   if (problem.command_line().empty()) {
@@ -46,7 +44,7 @@ model::FeatureTable features_of(const model::ModelInfo& info, const ProblemOptio
 }
 
 report::Table driving_features(const model::Explanation& explanation, const model::FeatureTable& table,
-                               std::size_t row) {
+                               std::size_t row, std::size_t most) {
   const auto features = model::features(table.schema());
   const auto values = table.row(row);
   std::vector<std::size_t> order(features.size());
@@ -54,7 +52,7 @@ report::Table driving_features(const model::Explanation& explanation, const mode
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return std::abs(explanation.features[a]) > std::abs(explanation.features[b]);
   });
-  order.resize(std::min(order.size(), kShownFeatures));
+  order.resize(std::min(order.size(), most));
   report::Table shown({{"feature", "feature"},
                        {"value", "value", 3},
                        {"factor", "factor on the time", 4},

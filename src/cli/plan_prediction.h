@@ -16,8 +16,9 @@ namespace fusetune::cli {
 model::FeatureTable features_of(const model::ModelInfo& info, const ProblemOptions& problem,
                                 const std::vector<plan::FusionPlan>& plans);
 
-/// The features that moved a row's prediction most, each with the factor by which it did.
+inline constexpr std::size_t kShownFeatures = 10;
+/// The `most` features that moved a row's prediction most, each with the factor by which it did.
 report::Table driving_features(const model::Explanation& explanation, const model::FeatureTable& table,
-                               std::size_t row);
+                               std::size_t row, std::size_t most = kShownFeatures);
 
 }  // namespace fusetune::cli

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -46,6 +47,13 @@ model::TrainOptions seeded(const block::Problem& problem) {
   return options;
 }
 
+double least_of_all_plans(const plan::VariantCosts& costs) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const plan::FusionPlan& plan : plan::all_plans())
+    least = std::min(least, plan::plan_cost(plan, costs));
+  return least;
+}
+
 ReplayedSearch replay_segments(const ReplayRequest& request) {
   const store::Contents contents = read_recorded(request);
   const std::vector<search::Recording> recordings = recorded_segments(contents, request.file);
@@ -56,6 +64,7 @@ ReplayedSearch replay_segments(const ReplayRequest& request) {
   result.recorded = static_cast<std::int64_t>(recordings.size());
   result.recorded_best_us = best.best_sum_us();
   if (std::isinf(result.recorded_best_us)) fail_empty(request, "segments that make a plan,");
+  result.brute_force_us = least_of_all_plans(best.costs());
   result.environment = describe(contents.environments.front());
   const search::Replay replay(recordings);
   search::FittedSegmentModel model(request.problem, device_of(contents.environments.front().fields),
@@ -100,6 +109,13 @@ ReplayedSearch replay_whole_plans(const ReplayRequest& request, const search::Pl
   return result;
 }
 
+/// That the shortest path is the best of all plans, seen on these times.
+std::string brute_force_line(const ReplayedSearch& found) {
+  if (found.brute_force_us == 0) return {};
+  return fmt::format("shortest path over brute force through all {} plans, same times: {:.6f}\n",
+                     plan::all_plans().size(), found.recorded_best_us / found.brute_force_us);
+}
+
 }  // namespace
 
 ReplayedSearch replay_recorded(const ReplayRequest& request) {
@@ -110,16 +126,18 @@ ReplayedSearch replay_recorded(const ReplayRequest& request) {
 void report_replay(const ReplayedSearch& found, const ReplayRequest& request, const std::string& json) {
   const plan::FusionPlan plan = plan::FusionPlan::from_mask({found.mask});
   const bool whole = search::find_plan_strategy(request.strategy) != nullptr;
-  const nlohmann::json result = {{"replayed", request.file},
-                                 {"strategy", request.strategy},
-                                 {"recorded", found.recorded},
-                                 {"trials", found.trials},
-                                 {"stopped", found.stopped},
-                                 {"mask", found.mask},
-                                 {"plan", plan.to_string()},
-                                 {whole ? "time_us" : "sum_us", found.best_us},
-                                 {"recorded_best_us", found.recorded_best_us},
-                                 {"regret", found.regret()}};
+  const nlohmann::json result = {
+      {"replayed", request.file},
+      {"strategy", request.strategy},
+      {"recorded", found.recorded},
+      {"trials", found.trials},
+      {"stopped", found.stopped},
+      {"mask", found.mask},
+      {"plan", plan.to_string()},
+      {whole ? "time_us" : "sum_us", found.best_us},
+      {"recorded_best_us", found.recorded_best_us},
+      {"brute_force_us", found.brute_force_us > 0 ? nlohmann::json(found.brute_force_us) : nlohmann::json()},
+      {"regret", found.regret()}};
   const std::string text = result.dump(2) + "\n";
   if (json == "-") return print(text);
   print(fmt::format("{} replayed on {} {} of {}: {} asked for{}{}\n", request.strategy, found.recorded,
@@ -129,6 +147,7 @@ void report_replay(const ReplayedSearch& found, const ReplayRequest& request, co
       "best plan  mask {}  {}  {:.1f} us {}\n{:.2f} % slower than the best of everything recorded\n",
       found.mask, plan.to_string(), found.best_us, whole ? "whole" : "by the sum of its segments",
       100 * found.regret()));
+  print(brute_force_line(found));
   if (!json.empty()) base::write_file_atomic(json, text);
 }
 

@@ -26,6 +26,8 @@ struct ReplayedSearch {
   std::uint16_t mask = 0;  // of the best plan
   double best_us = 0;      // its time, or the sum of its segments'
   double recorded_best_us = 0;
+  /// Over segments: the least sum of all plans there are, each added up; 0: over whole plans.
+  double brute_force_us = 0;
   double regret() const { return best_us / recorded_best_us - 1; }
 };
 

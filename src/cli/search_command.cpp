@@ -36,7 +36,7 @@ std::string strategy_help() {
 }
 
 struct SearchArguments {
-  std::string strategy = "exhaustive";
+  std::string strategy = "guided";
   std::int64_t trials = 0, early_stop = 0;
   double time_limit = 0, epsilon = 0.02;
   std::string database = "fusetune.db";
@@ -59,9 +59,10 @@ struct SearchArguments {
     options.integer("--early-stop", early_stop, "N",
                     "stop after N candidates without a better plan; default: no limit", 1);
     options.integer("--finalists", finalists, "N", "best plans, timed against each other", 1, 13);
-    options.integer("--pairs", pairs, "N",
-                    "alternating pairs per finalist; default: 160, down to 40 where a plan takes long", 20,
-                    100000);
+    options.integer(
+        "--pairs", pairs, "N",
+        "alternating pairs per finalist; default: 160, down to 40 where they take over 30 s or --time-limit",
+        20, 100000);
     options.number(
         "--epsilon", epsilon, "SHARE",
         "the certificate is closed where no plan can be faster by more than this share; `guided` then ends");

@@ -157,7 +157,7 @@ class SearchRun {
                                           {.alpha = 1, .epsilon = request_.epsilon});
     if (search::find_strategy(request_.strategy)->refines_plans)
       return std::make_unique<GuidedSearch>(session_, store_, report_.run, settings_, std::move(strategy),
-                                            seed());
+                                            seed(), request_.epsilon);
     return std::make_unique<SegmentSearch>(session_, store_, report_.run, settings_, std::move(strategy));
   }
 
@@ -294,6 +294,8 @@ SearchSettings search_settings(const SearchRequest& request, const measure::Sess
           .fresh = request.fresh,
           .finalists = request.finalists,
           .pairs = request.pairs,
+          // Who gives a search less time than that wants an answer as soon.
+          .comparison_s = std::min(SearchSettings().comparison_s, request.stop.seconds.value_or(1e9)),
           .cache_mode = std::string(measure::name(session_options.cache)),
           .timing = store::settings_text(samples, min_sample_s, reference),
           .timing_alone = store::settings_text(samples, min_sample_s),

@@ -32,6 +32,7 @@ struct SearchSettings {
   bool fresh = false;  // measure again what the store has
   int finalists = 8;   // best plans that are timed against each other, besides the reference plans
   int pairs = 0;       // alternating pairs of each finalist with the baseline; 0: as many as time allows
+  double comparison_s = 30;  // that time; a round of the comparison that begins within it is finished
   std::string cache_mode;
   std::string timing;          // store::settings_text(), the reference in it
   std::string timing_alone;    // the same without: where the reference does not run

@@ -134,9 +134,11 @@ void StrategyArguments::declare(Options& options) {
 }
 
 void StrategyArguments::check(const Options& options, const RowsOutput& output, TrainingArguments& source) {
-  for (const char* name : {"--trials", "--repeats", "--table", "--chart", "--replay"})
+  for (const char* name : {"--trials", "--table", "--chart", "--replay"})
     if (options.given(name) && !wanted())
       throw base::UsageError(std::string(name) + " belongs to --strategies NAMES");
+  if (options.given("--repeats") && !wanted() && !options.given("--audit"))
+    throw base::UsageError("--repeats belongs to --strategies NAMES and --audit");
   if (!wanted()) return;
   options_.strategies = parse_strategies(names_);
   options_.trials = parse_trials(trials_);

@@ -20,6 +20,7 @@ class StrategyArguments {
   /// After options.parse(); --replay becomes the source. Throws base::UsageError.
   void check(const Options& options, const RowsOutput& output, TrainingArguments& source);
   bool wanted() const { return !names_.empty(); }
+  int repeats() const { return repeats_; }
   /// Compares, prints and writes what was asked for; the exit code. Throws base::UsageError where the source
   /// has several problems, or not what a strategy needs that was asked for by name.
   int run(const TrainingSource& source, std::uint64_t seed, const RowsOutput& output) const;

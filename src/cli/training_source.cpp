@@ -109,15 +109,24 @@ TrainingSource from_database(const std::string& file, const std::string& environ
   return source;
 }
 
-/// Kernels of every environment whose fingerprint begins so.
-TrainingSource segments_from_database(const std::string& file, const std::string& environment_start,
-                                      const std::string& problem, const std::string& cache_mode) {
+/// Of every environment whose fingerprint begins so.
+store::Contents contents_of(const std::string& file, const std::string& environment_start,
+                            const std::string& problem, const std::string& cache_mode) {
   const RecordedFile recorded(file);
   const store::TuningStore database(recorded.database(), {.access = store::Access::look});
   store::Contents contents =
       database.contents({.problem = {}, .environment = environment_start, .cache_mode = cache_mode});
   std::erase_if(contents.segments,
                 [&](const store::TuningRecord& record) { return !is_wanted(record.key.problem, problem); });
+  std::erase_if(contents.plans,
+                [&](const store::PlanRecord& record) { return !is_wanted(record.problem, problem); });
+  return contents;
+}
+
+/// Kernels of every environment whose fingerprint begins so.
+TrainingSource segments_from_database(const std::string& file, const std::string& environment_start,
+                                      const std::string& problem, const std::string& cache_mode) {
+  const store::Contents contents = contents_of(file, environment_start, problem, cache_mode);
   if (contents.segments.empty())
     throw base::UsageError(
         fmt::format("{} has no kernels that were timed alone in cache mode {}{}: run fusetune search", file,
@@ -161,6 +170,18 @@ TrainingSource TrainingArguments::read() const {
   }
   return data_.empty() || is_recorded_lines(data_) ? from_database(recorded, environment_, problem_, cache_)
                                                    : from_file(data_);
+}
+
+RecordedRows TrainingArguments::rows() const {
+  if (database_.empty()) throw base::UsageError("which recorded measurements? --db FILE has them");
+  store::Contents contents = contents_of(database_, environment_, problem_, cache_);
+  if (contents.environments.empty())
+    throw base::UsageError(fmt::format("{} has nothing of an environment {}", database_, environment_));
+  const std::string chosen = choose_environment(contents.environments, environment_, database_,
+                                                "--environment START chooses one by its fingerprint")
+                                 .fingerprint;
+  if (contents.environments.size() > 1) contents = contents_of(database_, chosen, problem_, cache_);
+  return {std::move(contents), database_};
 }
 
 int say_too_little(const std::string& what) {

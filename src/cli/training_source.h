@@ -21,6 +21,12 @@ struct TrainingSource {
   std::vector<SegmentGroup> segments = {};  // of kernels: one a group of the set
 };
 
+/// Recorded rows of one environment and cache mode.
+struct RecordedRows {
+  store::Contents contents;
+  std::string name;  // of the file
+};
+
 class TrainingArguments {
  public:
   /// --data, --db, --segments, --environment, --problem, --cache
@@ -35,6 +41,8 @@ class TrainingArguments {
   /// or both given, bad lines, of plans several environments and none chosen. Kernels of several are learned
   /// together.
   TrainingSource read() const;
+  /// Kernels and plans that --db has, of one environment. Throws base::UsageError as read() does.
+  RecordedRows rows() const;
 
  private:
   std::string data_, database_, environment_, problem_, cache_ = "model";

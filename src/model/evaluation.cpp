@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "model/metrics.h"
-#include "model/path_regret.h"
+#include "model/plans_by_sums.h"
 
 namespace fusetune::model {
 namespace {
@@ -79,6 +79,19 @@ struct Columns {
   }
 };
 
+/// What the predictions of kernels say of plans; of whole plans nothing.
+void score_sums(GroupScore& result, const Columns& columns) {
+  const PlansBySums sums = score_plans(columns.variants, columns.predicted, columns.measured, kTopPlans);
+  result.path_regret = sums.path_regret;
+  result.plan_spearman = sums.spearman;
+  result.plan_noise_ceiling = kNotKnown;
+  if (std::isnan(sums.path_regret)) return;
+  result.top_holds_best = sums.top_holds_best;
+  if (columns.first_half.size() == columns.variants.size())
+    result.plan_noise_ceiling =
+        score_plans(columns.variants, columns.first_half, columns.second_half, kTopPlans).spearman;
+}
+
 GroupScore score(const std::string& group, const Columns& columns) {
   const ClassCounts counts = count_classes(columns.predicted_high, columns.high);
   GroupScore result;
@@ -86,7 +99,6 @@ GroupScore score(const std::string& group, const Columns& columns) {
   result.rows = columns.measured.size();
   result.spearman = spearman(columns.predicted, columns.measured);
   result.work_spearman = spearman(columns.work, columns.measured);
-  result.path_regret = path_regret(columns.variants, columns.predicted, columns.measured);
   result.measured_twice = columns.first_half.size();
   result.noise_ceiling =
       result.measured_twice < kFewestPairs ? kNotKnown : spearman(columns.first_half, columns.second_half);
@@ -97,6 +109,7 @@ GroupScore score(const std::string& group, const Columns& columns) {
   result.precision = counts.precision();
   result.recall = counts.recall();
   result.auc = area_under_curve(columns.probability, columns.high);
+  score_sums(result, columns);
   return result;
 }
 
@@ -178,6 +191,8 @@ std::map<std::string, double> summarize(const Evaluation& evaluation) {
     add("top_holds_best", group.top_holds_best ? 1 : 0);
     add("regret", group.regret);
     add("path_regret", group.path_regret);
+    add("plan_spearman", group.plan_spearman);
+    add("plan_noise_ceiling", group.plan_noise_ceiling);
     add("kept", group.kept);
     add("precision", group.precision);
     add("recall", group.recall);

@@ -15,16 +15,18 @@ inline constexpr std::size_t kTopPlans = 8;
 /// One problem. NaN: not known.
 struct GroupScore {
   std::string group;
-  std::size_t rows = 0;                       // predicted by models that had not seen them
-  double spearman = 0;                        // predicted and measured times
-  double noise_ceiling = 0;                   // Spearman of two independent measurements of the same plans
-  double work_spearman = 0;                   // of FeatureTable::work() and the times: the roofline's
-  std::size_t measured_twice = 0;             // rows behind noise_ceiling
-  bool top_holds_best = false;                // the kTopPlans fastest predicted hold one tied with the best
-  double regret = 0;                          // of a search that measures only what is predicted High
-  double kept = 0;                            // share of the rows predicted High
+  std::size_t rows = 0;            // predicted by models that had not seen them
+  double spearman = 0;             // predicted and measured times
+  double noise_ceiling = 0;        // Spearman of two independent measurements of the same plans
+  double work_spearman = 0;        // of FeatureTable::work() and the times: the roofline's
+  std::size_t measured_twice = 0;  // rows behind noise_ceiling
+  bool top_holds_best = false;     // the kTopPlans fastest predicted plans hold one tied with the best
+  double regret = 0;               // of a search that measures only what is predicted High
+  double kept = 0;                 // share of the rows predicted High
   double precision = 0, recall = 0, auc = 0;  // of the classifier, High positive
-  double path_regret = 0;                     // path_regret() of kernels; NaN for whole plans
+  // Of kernels only (plans_by_sums.h), NaN for whole plans:
+  double path_regret = 0;
+  double plan_spearman = 0, plan_noise_ceiling = 0;  // over all plans, by sums; as spearman, noise_ceiling
 };
 
 struct Evaluation {
@@ -55,7 +57,8 @@ Evaluation cross_validate_parts(const TrainingSet& set, const TrainOptions& opti
 Evaluation cross_validate_problems(const TrainingSet& set, const TrainOptions& options);
 
 /// Mean over the groups that know the figure, by name, for a sidecar: spearman, noise_ceiling,
-/// top_holds_best, regret, path_regret, kept, precision, recall, auc, rows.
+/// top_holds_best, regret, path_regret, plan_spearman, plan_noise_ceiling, kept, precision, recall, auc,
+/// rows.
 std::map<std::string, double> summarize(const Evaluation& evaluation);
 
 }  // namespace fusetune::model

@@ -161,9 +161,7 @@ void add_finalists(Page& page, const Searched& searched) {
       "Medians are of each plan's own samples, taken at different moments: only the ratios compare plans.");
 }
 
-void add_certificate(Page& page, const Searched& searched) {
-  if (searched.result.is_null()) return;
-  page.heading("Certificate");
+void add_claim(Page& page, const Searched& searched) {
   const auto alpha = number_at(searched.result, {"certificate", "alpha"});
   const auto gain = number_at(searched.result, {"certificate", "gain"});
   const auto kernels = number_at(searched.result, {"certificate", "kernels"});
@@ -176,6 +174,40 @@ void add_certificate(Page& page, const Searched& searched) {
       "timed is more than {:.1f} % faster than the best one. Kernels that were not timed are outside "
       "this claim.",
       *alpha, *kernels, 100 * *gain));
+}
+
+/// The plan next to the best, where the comparison had another.
+void add_runner_up(Page& page, const Searched& searched) {
+  const auto mask = number_at(searched.result, {"runner_up", "mask"});
+  const auto ratio = number_at(searched.result, {"runner_up", "ratio"});
+  const auto low = number_at(searched.result, {"runner_up", "ratio_low"});
+  if (!mask || !ratio || !low) return;
+  const auto high = number_at(searched.result, {"runner_up", "ratio_high"});
+  page.paragraph(fmt::format("Next to the best: mask {:.0f}, {:.3f} ({:.3f} – {}) times its time.", *mask,
+                             *ratio, *low, high ? fmt::format("{:.3f}", *high) : "no upper limit"));
+}
+
+/// What a model left out, by which threshold, and what the audit of that found.
+void add_pruning(Page& page, const Searched& searched) {
+  const auto probability = number_at(searched.result, {"pruning", "threshold", "probability"});
+  const auto chance = number_at(searched.result, {"pruning", "threshold", "chance"});
+  const auto held_out = number_at(searched.result, {"pruning", "threshold", "held_out"});
+  if (probability && chance && held_out)
+    page.paragraph(fmt::format(
+        "A model pruned kernels less probable than {:.3f} of the fast class: of that class {:.1f} % at most, "
+        "by {:.0f} held out.",
+        *probability, 100 * *chance, *held_out));
+  const auto pruned = number_at(searched.result, {"pruning", "audit", "pruned"});
+  const auto audited = number_at(searched.result, {"pruning", "audit", "audited"});
+  const auto losses = number_at(searched.result, {"pruning", "audit", "losses"});
+  const auto share = number_at(searched.result, {"pruning", "audit", "share_at_most"});
+  if (!pruned || !audited || !losses || !share) return;
+  const auto others = number_at(searched.result, {"pruning", "audit", "chance"});
+  page.paragraph(fmt::format(
+      "Audit: {:.0f} of {:.0f} pruned kernels were timed all the same. {:.0f} would have made the best plan "
+      "more than 1 % faster, {:.0f} % of all at most (at 95 %). That the others hold one: {}.",
+      *audited, *pruned, *losses, 100 * *share,
+      others ? fmt::format("an estimated {:.0f} %", 100 * *others) : std::string("not known")));
 }
 
 /// A member of the run's result, and what to call it.
@@ -330,7 +362,12 @@ std::string search_page(const store::Contents& contents, const store::RunRecord&
   add_run(page, searched);
   add_best(page, searched);
   add_finalists(page, searched);
-  add_certificate(page, searched);
+  if (!searched.result.is_null()) {
+    page.heading("Certificate");
+    add_claim(page, searched);
+    add_runner_up(page, searched);
+    add_pruning(page, searched);
+  }
   add_effort(page, searched);
   add_outcomes(page, searched);
   add_failures(page, searched);

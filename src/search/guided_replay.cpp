@@ -62,7 +62,7 @@ GuidedReplayResult replay_guided(const Replay& kernels, const PlanReplay& plans,
   Purse purse(budget / (1 + kPlanShare));
   const Incumbents best = time_kernels(kernels, options, purse, result.kernels);
   purse.set_limit(budget);
-  PlanRefinement refinement(best.costs(), options.finalists, options.seed, plans.plans());
+  PlanRefinement refinement(best.costs(), options.finalists, options.seed, std::nullopt, plans.plans());
   time_plans(refinement, plans, purse, result.plans);
   result.spent = purse.spent();
   result.plans.regret = result.plans.best_us / plans.best_us() - 1;

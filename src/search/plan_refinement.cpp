@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "search/queue.h"
@@ -29,10 +30,11 @@ int difference(const plan::FusionPlan& a, const plan::FusionPlan& b) {
 }  // namespace
 
 PlanRefinement::PlanRefinement(const plan::VariantCosts& costs, int finalists, std::uint64_t seed,
-                               std::span<const plan::FusionPlan> among)
+                               std::optional<PlanClosing> closing, std::span<const plan::FusionPlan> among)
     : finalists_(static_cast<std::size_t>(
           std::clamp(finalists, 0, kMaximumFinalists - static_cast<int>(reference_plans().size())))),
-      random_(seed) {
+      random_(seed),
+      closing_(std::move(closing)) {
   for (const plan::FusionPlan& plan : among)
     if (const double sum = plan::plan_cost(plan, costs); std::isfinite(sum)) plans_.push_back({plan, sum});
   std::stable_sort(plans_.begin(), plans_.end(), [](const Known& a, const Known& b) {
@@ -57,6 +59,7 @@ void PlanRefinement::tell(const plan::FusionPlan& plan, const Trial& trial) {
   if (known == plans_.end())
     throw base::InternalError("a plan was told that nobody asked for: " + plan.to_string());
   timed_[plan] = trial.time_us;
+  if (closing_) closing_->tell(known->sum_us, trial);
   samples_.push_back({plan, std::log(trial.time_us / known->sum_us)});
   surrogate_.fit(samples_);  // at once: a search may be stopped at any time
 }
@@ -126,9 +129,10 @@ void PlanRefinement::next_batch() {
 }
 
 void PlanRefinement::start_round() {
+  closed_ = closing_ && closing_->closed();
   if (round_ == 0) {
     first_batch();
-  } else if (round_ <= kRounds) {
+  } else if (round_ <= kRounds && !closed_) {
     next_batch();
   }
   ++round_;

@@ -4,17 +4,19 @@
 // not be among the best sums. The first batch is the best sums and, to learn from, plans within reach that
 // differ from them and from each other. Then, in small rounds, a Gaussian process is fitted to whole / sum of
 // all plans timed (search/plan_surrogate.h), every plan is predicted as its sum times that, and those are
-// timed from which most improvement is to be expected. It ends after twelve rounds, or once nothing
-// noticeable is expected.
+// timed from which most improvement is to be expected. It ends after twelve rounds, once nothing noticeable
+// is expected, or when the certificate closes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "plan/shortest_path.h"
+#include "search/plan_closing.h"
 #include "search/plan_strategy.h"
 #include "search/plan_surrogate.h"
 #include "search/random_source.h"
@@ -33,8 +35,10 @@ inline bool pays_for_segments(double trials, double kernel_cost) {
 class PlanRefinement : public PlanStrategy {
  public:
   /// `costs`: of each variant, timed alone. `finalists`: the plans that finalists() will be asked for.
-  /// `among`: the plans it may ask for, all of them but in a replay of some.
+  /// `closing`: ends it after a round; nullopt: nothing does. `among`: the plans it may ask for, all of them
+  /// but in a replay of some.
   PlanRefinement(const plan::VariantCosts& costs, int finalists, std::uint64_t seed,
+                 std::optional<PlanClosing> closing = std::nullopt,
                  std::span<const plan::FusionPlan> among = plan::all_plans());
   std::vector<PlanCandidate> ask(int limit) override;
   void tell(const plan::FusionPlan& plan, const Trial& trial) override;
@@ -47,6 +51,8 @@ class PlanRefinement : public PlanStrategy {
   std::vector<Finalist> finalists() const;
   /// Plans timed whole.
   std::int64_t timed() const { return static_cast<std::int64_t>(timed_.size()); }
+  /// True when it ended because the certificate closed.
+  bool closed() const { return closed_; }
 
  private:
   struct Known {
@@ -66,13 +72,14 @@ class PlanRefinement : public PlanStrategy {
 
   std::size_t finalists_;
   RandomSource random_;
+  std::optional<PlanClosing> closing_;
   std::vector<Known> plans_;                    // those with times for all segments, smallest sum first
   std::map<plan::FusionPlan, double> timed_;    // us
   std::vector<PlanSurrogate::Sample> samples_;  // the same over their sums
   PlanSurrogate surrogate_;                     // fitted to all of them
   std::vector<PlanCandidate> queue_;            // of this round, next one last
   int waiting_ = 0, round_ = 0;
-  bool done_ = false;
+  bool closed_ = false, done_ = false;
 };
 
 }  // namespace fusetune::search

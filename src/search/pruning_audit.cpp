@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
+#include <numeric>
 
 namespace fusetune::search {
 namespace {
@@ -34,6 +36,12 @@ double at_most(std::int64_t seen, std::int64_t population, std::int64_t marked, 
 double shortest(const plan::VariantCosts& costs) { return plan::PathCosts(costs).from(0); }
 
 std::size_t index_of(const Candidate& candidate) { return static_cast<std::size_t>(candidate.variant); }
+
+/// Standard normal (Box and Muller, Annals of Mathematical Statistics 29, 1958; one of the two).
+double normal(RandomSource& random) {
+  const double radius = std::sqrt(-2 * std::log(1 - random.unit()));
+  return radius * std::cos(2 * std::numbers::pi * random.unit());
+}
 
 bool has_time(const Trial& trial) { return trial.ok && std::isfinite(trial.time_us) && trial.time_us > 0; }
 
@@ -81,8 +89,18 @@ double PruningAudit::error_scale(const LeftOut& one) const {
   return kLeastError + std::abs(std::log(one.predicted_us / known_us));
 }
 
+/// Silverman's rule for a normal kernel.
+double PruningAudit::error_width() const {
+  const auto n = static_cast<double>(errors_.size());
+  const double mean = std::accumulate(errors_.begin(), errors_.end(), 0.0) / n;
+  double squares = 0;
+  for (const double error : errors_) squares += (error - mean) * (error - mean);
+  return 1.06 * std::sqrt(squares / (n - 1)) * std::pow(n, -0.2);
+}
+
 double PruningAudit::chance_of_loss() const {
   const double limit_us = shortest(now_) / (1 + PruningEstimate::kLoss);
+  const double width = error_width();
   RandomSource random(seed_);
   std::vector<double> upto(errors_.size());  // weights, summed up
   int lost = 0;
@@ -92,7 +110,8 @@ double PruningAudit::chance_of_loss() const {
     plan::VariantCosts costs = now_;
     for (const LeftOut& one : rest_) {
       const auto place = std::upper_bound(upto.begin(), upto.end() - 1, sum * random.unit());
-      const double error = errors_[static_cast<std::size_t>(place - upto.begin())];
+      const double seen = errors_[static_cast<std::size_t>(place - upto.begin())];
+      const double error = seen + width * normal(random);
       double& cost = costs[index_of(one.candidate)];
       cost = std::min(cost, one.predicted_us * std::exp(error_scale(one) * error));
     }

@@ -61,8 +61,10 @@ class PruningAudit {
   /// kLeastError), as the model errs more of schedules that it takes for very different. In each of kDraws
   /// worlds these get random weights (the Bayesian bootstrap: D. B. Rubin, Annals of Statistics 9, 1981),
   /// every candidate not drawn gets an e by them and so a time, and the shortest path says whether the world
-  /// has a plan more than kLoss shorter than the shortest that was measured. Noise of measurements is part of
-  /// e, so that a chance is rather too high than too low; an error unlike all that were seen is not foreseen.
+  /// has a plan more than kLoss shorter than the shortest that was measured. What a candidate gets is spread
+  /// around the e that was seen (a kernel density of Silverman's width, B. W. Silverman, Density Estimation,
+  /// 1986): of many candidates some err more than any of a dozen that were seen. Noise of measurements is
+  /// part of e, so that a chance is rather too high than too low.
   PruningEstimate estimate() const;
 
   static constexpr std::size_t kShareOf = 8, kLeast = 12;
@@ -72,6 +74,7 @@ class PruningAudit {
   /// The unit of a candidate's error; 0: it may take any time.
   double error_scale(const LeftOut& one) const;
   double chance_of_loss() const;
+  double error_width() const;
 
   std::vector<LeftOut> drawn_, rest_;
   std::int64_t audited_ = 0, losses_ = 0;

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "block/problem.h"
 #include "cli/program.h"
+#include "model/features.h"
 #include "model/synthetic.h"
 #include "model/training_data.h"
 #include "store/plan_records.h"
@@ -365,7 +368,10 @@ TEST(Explain, PutsMeasuredTimesBesideTheBordersTheyAreAbout) {
   const std::string recorded = FUSETUNE_SOURCE_DIR "/data/recorded/small-1x64.jsonl.gz";
   const Outcome run = explain({"10922", "--db", recorded, "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  const auto rows = nlohmann::json::parse(run.out);
+  const auto said = nlohmann::json::parse(run.out);
+  EXPECT_EQ(said["mask"], 10922);
+  EXPECT_THAT(said["measured"]["environment"].get<std::string>(), HasSubstr("AMD EPYC"));
+  const auto& rows = said["borders"];
   ASSERT_EQ(rows.size(), 14u);
   EXPECT_EQ(rows[0]["border"], "0|1");
   EXPECT_EQ(rows[0]["operators"], "qkv_gemm | qkv_bias");
@@ -384,6 +390,26 @@ TEST(Explain, PutsMeasuredTimesBesideTheBordersTheyAreAbout) {
   EXPECT_THAT(text.out, HasSubstr("AMD EPYC"));
   EXPECT_THAT(text.out, HasSubstr("factor on the time"));
   EXPECT_THAT(text.out, HasSubstr("softmax | context"));
+}
+
+// Largest effect first.
+TEST(Explain, NamesEveryFeatureAndWhatItDid) {
+  const Outcome run = explain({"10922", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto said = nlohmann::json::parse(run.out);
+  EXPECT_GT(said["predicted"]["time"], 0);
+  EXPECT_TRUE(said["measured"]["time_us"].is_null());
+  const auto& features = said["features"];
+  EXPECT_EQ(features.size(), model::features(model::Schema::plan).size());
+  double last = std::numeric_limits<double>::infinity();
+  for (const auto& feature : features) {
+    const double size = std::abs(std::log(feature["factor"].get<double>()));
+    EXPECT_LE(size, last + 1e-12) << feature;
+    last = size;
+    if (feature["feature"] == "kernels") {
+      EXPECT_EQ(feature["value"], 15);
+    }
+  }
 }
 
 TEST(Explain, WorksWithoutADatabase) {

@@ -144,6 +144,11 @@ TEST_F(RecordedData, TeachAModelOfKernelsThatKnowsOtherProblems) {
     EXPECT_GT(row["noise_ceiling"], row["spearman"]) << row;
     EXPECT_GE(row["path_regret"], 0) << row;
     EXPECT_LT(row["path_regret"], 0.5) << row;
+    EXPECT_GT(row["plan_noise_ceiling"], 0.6) << row;
+    if (row["held_out"] == "kernels") {
+      EXPECT_GT(row["plan_spearman"], 0.5) << row;
+    }
+    EXPECT_TRUE(row["top8_holds_best"].is_boolean()) << row;
   }
   EXPECT_EQ(rows, (std::map<std::string, int>{{"kernels", 3}, {"problems", 3}, {"masks", 3}, {"sizes", 3}}))
       << "there is one environment";
@@ -189,6 +194,8 @@ TEST_F(RecordedData, StandInForADevice) {
   EXPECT_EQ(all["trials"], 428);
   EXPECT_EQ(all["stopped"], "");
   EXPECT_EQ(all["regret"], 0);
+  EXPECT_EQ(all["brute_force_us"], all["recorded_best_us"])
+      << "no plan of all is shorter than the shortest path";
   const json guided = replayed("guided", "10000");
   EXPECT_LT(guided["trials"], 428);
   EXPECT_LT(guided["regret"], 0.02);
@@ -197,6 +204,40 @@ TEST_F(RecordedData, StandInForADevice) {
   EXPECT_LE(mask["trials"], 128);
   EXPECT_LT(mask["regret"], 0.05);
   EXPECT_GT(mask["time_us"], 0);
+}
+
+TEST_F(RecordedData, SayHowFarTheSumOfKernelsCanBeTrusted) {
+  const Outcome outcome = run({"evaluate", "--db", "recorded.db", "--sums", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json rows = json::parse(outcome.out);
+  ASSERT_EQ(rows.size(), 3u);
+  for (const json& row : rows) {
+    EXPECT_GE(row["plans"], 200) << row;
+    EXPECT_LT(row["ratio_5"], row["ratio_50"]) << row;
+    EXPECT_LT(row["ratio_50"], row["ratio_95"]) << row;
+    EXPECT_NEAR(row["modelled_50"], 1, 0.02) << row;
+    EXPECT_GT(row["modelled_near"], 0.4 + row["near"].get<double>()) << "the bias is gone: " << row;
+  }
+  EXPECT_EQ(run({"evaluate", "--db", "recorded.db", "--sums", "--segments"}).exit_code, 2);
+  EXPECT_EQ(run({"evaluate", "--data", "masks.txt", "--sums"}).exit_code, 2);
+  EXPECT_EQ(run({"evaluate", "--db", "recorded.db", "--sums", "--problem", "seq=77"}).exit_code, 1);
+}
+
+TEST_F(RecordedData, SayWhetherTheAuditOfPruningTellsTheTruth) {
+  const Outcome outcome =
+      run({"evaluate", "--db", "recorded.db", "--problem", "seq=128", "--audit", "--repeats", "2", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const json rows = json::parse(outcome.out);
+  ASSERT_EQ(rows.size(), 1u) << "of one problem there is no sum over all";
+  EXPECT_EQ(rows[0]["replays"], 2);
+  EXPECT_EQ(rows[0]["kernels"], 428);
+  EXPECT_LT(rows[0]["timed"], 428);
+  EXPECT_GE(rows[0]["regret"], 0);
+  EXPECT_GE(rows[0]["worst_regret"], rows[0]["regret"]);
+  EXPECT_EQ(rows[0]["seen_loss"].get<double>() > 0, rows[0]["worst_regret"] > 0.01);
+  EXPECT_LE(rows[0]["estimated_loss"], 0.1) << "an audit that says more does not pass";
+  EXPECT_EQ(run({"evaluate", "--db", "recorded.db", "--audit", "--sums"}).exit_code, 2);
+  EXPECT_EQ(run({"evaluate", "--db", "recorded.db", "--repeats", "2"}).exit_code, 2);
 }
 
 TEST_F(RecordedData, IsReplayedFromItsFileToo) {

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "model/path_regret.h"
+#include "model/plans_by_sums.h"
 #include "plan/fusion_plan.h"
 
 namespace fusetune::model {
@@ -18,18 +18,39 @@ using Numbers = std::vector<double>;
 // Expected values worked out by hand from the definitions.
 
 // Two ways through the block: the whole of it in one kernel, or two kernels.
-TEST(PathRegret, IsWhatTheShortestPredictedPathTakesTooLong) {
+TEST(PlansBySums, RegretIsWhatTheShortestPredictedPathTakesTooLong) {
   const int whole = plan::variant_index({{0, 14}, false}), first = plan::variant_index({{0, 12}, false}),
             second = plan::variant_index({{13, 14}, false});
   const std::vector<int> variants = {whole, whole, first, second};
   const Numbers measured = {10, 9, 6, 2};
-  EXPECT_DOUBLE_EQ(path_regret(variants, measured, measured), 0);
+  const auto regret_of = [&](const Numbers& predicted) {
+    return score_plans(variants, predicted, measured, 1).path_regret;
+  };
+  EXPECT_DOUBLE_EQ(regret_of(measured), 0);
   // The whole block's slower schedule is taken for the fastest way: 10 where 6 + 2 was possible.
-  EXPECT_DOUBLE_EQ(path_regret(variants, Numbers{1, 2, 6, 2}, measured), 10.0 / 8 - 1);
+  EXPECT_DOUBLE_EQ(regret_of({1, 2, 6, 2}), 10.0 / 8 - 1);
   // Times of another unit order the same.
-  EXPECT_DOUBLE_EQ(path_regret(variants, Numbers{1000, 900, 600, 200}, measured), 0);
-  EXPECT_TRUE(std::isnan(path_regret(std::vector<int>{first}, Numbers{1}, Numbers{1}))) << "no plan";
-  EXPECT_TRUE(std::isnan(path_regret(std::vector<int>{-1}, Numbers{1}, Numbers{1}))) << "a whole plan";
+  EXPECT_DOUBLE_EQ(regret_of({1000, 900, 600, 200}), 0);
+  for (const int none : {first, -1}) {  // no plan, and a whole plan's row
+    const PlansBySums score = score_plans(std::vector<int>{none}, Numbers{1}, Numbers{1}, 8);
+    EXPECT_TRUE(std::isnan(score.path_regret) && std::isnan(score.spearman)) << none;
+    EXPECT_FALSE(score.top_holds_best) << none;
+  }
+}
+
+// Three ways: the whole block, and the two halves with either of two first ones.
+TEST(PlansBySums, AllPlansAreRankedAndTheTopOnesLookedAt) {
+  const int whole = plan::variant_index({{0, 14}, false}), hand = plan::variant_index({{0, 14}, true}),
+            first = plan::variant_index({{0, 12}, false}), second = plan::variant_index({{13, 14}, false});
+  const std::vector<int> variants = {whole, hand, first, second};
+  const Numbers measured = {10, 12, 6, 2};  // plans: 10, 12, 8
+  const PlansBySums right = score_plans(variants, Numbers{20, 24, 12, 4}, measured, 1);
+  EXPECT_DOUBLE_EQ(right.spearman, 1);
+  EXPECT_TRUE(right.top_holds_best);
+  const Numbers wrong = {1, 2, 6, 2};  // plans: 1, 2, 8
+  EXPECT_DOUBLE_EQ(score_plans(variants, wrong, measured, 1).spearman, -0.5);
+  EXPECT_FALSE(score_plans(variants, wrong, measured, 2).top_holds_best);
+  EXPECT_TRUE(score_plans(variants, wrong, measured, 3).top_holds_best);
 }
 
 TEST(Metrics, RanksOfEqualValuesAreShared) {

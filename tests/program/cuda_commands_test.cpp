@@ -260,8 +260,9 @@ TEST_F(CudaCommands, ALibrarysProductIsChosenWhereItIsFasterAndABundleHasAKernel
     const ScopedVariable slow("FUSETUNE_FAKE_CUBLASLT", "slow:96");
     const ScopedVariable faults("FUSETUNE_FAKE_FAULTS",
                                 "slow:segment_7_7_ slow:segment_10_10_ slow:segment_12_12_");
-    const Outcome searched = run({"search", "--trials", std::to_string(first_trials()), "--samples", "2",
-                                  "--min-time", "0.01", "--pairs", "20", "--json", "-", "--quiet"});
+    const Outcome searched =
+        run({"search", "--strategy", "exhaustive", "--trials", std::to_string(first_trials()), "--samples",
+             "2", "--min-time", "0.01", "--pairs", "20", "--json", "-", "--quiet"});
     ASSERT_EQ(searched.exit_code, 0) << searched.err;
     const Json result = Json::parse(searched.out);
     EXPECT_EQ(result.at("library").at("version"), "cuBLASLt 13.0.2");

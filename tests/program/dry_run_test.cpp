@@ -25,7 +25,7 @@ class DryRun : public SmallSearch {
 
 // A search, predicted before it begins and compared with that; then another, of a file that nobody may write.
 TEST_F(DryRun, PredictsASearchAndTheOneAfterIt) {
-  const std::string options = " --trials 30 --pairs 20";
+  const std::string options = " --strategy exhaustive --trials 30 --pairs 20";
   const json before = answer(options + " --dry-run")["predicted"];
   EXPECT_FALSE(std::filesystem::exists(at("small.db")));
   EXPECT_EQ(before["known"], 0);
@@ -42,7 +42,7 @@ TEST_F(DryRun, PredictsASearchAndTheOneAfterIt) {
 
   std::filesystem::permissions(at("small.db"), std::filesystem::perms::owner_read);
   const std::string database = base::read_file(at("small.db"));
-  const json after = answer(" --trials 7 --dry-run");
+  const json after = answer(" --strategy exhaustive --trials 7 --dry-run");
   EXPECT_EQ(after["predicted"]["to_measure"], 7);
   EXPECT_GE(after["predicted"]["known"], 23) << "all but those that were noisy";
   EXPECT_FALSE(after["predicted"]["device"]["at_least"]) << "the earlier search tells";
@@ -60,10 +60,10 @@ TEST_F(DryRun, StartsNoCompiler) {
   base::write_file_atomic(at("counting-c++"), "#!/bin/sh\nfor word; do [ \"$word\" = -c ] && echo >> '" +
                                                   at("calls").string() + "'; done\nexec c++ \"$@\"\n");
   std::filesystem::permissions(at("counting-c++"), std::filesystem::perms::owner_all);
-  const json dry = answer(" --trials 1 --dry-run --cxx ./counting-c++");
+  const json dry = answer(" --strategy exhaustive --trials 1 --dry-run --cxx ./counting-c++");
   EXPECT_EQ(dry["predicted"]["to_compile"], 1);
   EXPECT_FALSE(std::filesystem::exists(at("calls")));
-  run(kSmallSearch + " --trials 1 --cxx ./counting-c++");
+  run(kSmallSearch + " --strategy exhaustive --trials 1 --cxx ./counting-c++");
   EXPECT_TRUE(std::filesystem::exists(at("calls")));
 }
 

@@ -74,19 +74,19 @@ Phase plans_of(const std::string& strategy) {
 }
 
 /// Enough for a plan: all segments of one segmentation.
-const std::string kFewSegments = " --trials 30 --pairs 20";
+const std::string kFewSegments = " --strategy exhaustive --trials 30 --pairs 20";
 
 const Phase kPhases[] = {
-    {"compiling", " --cxx ./hanging-c++", [](const auto& search) { return search.exists("compiling"); },
-     kFewSegments},
-    {"finding_the_reference", "",
+    {"compiling", " --strategy exhaustive --cxx ./hanging-c++",
+     [](const auto& search) { return search.exists("compiling"); }, kFewSegments},
+    {"finding_the_reference", " --strategy exhaustive",
      [](const auto& search) {
        return search.ask(
                   "SELECT count(*) FROM segment_measurement WHERE outcome = 'started'"
                   " AND NOT EXISTS (SELECT * FROM reference_time)") > 0;
      },
      kFewSegments},
-    {"segments", "",
+    {"segments", " --strategy exhaustive",
      [](const auto& search) {
        return search.ask("SELECT count(*) FROM segment_measurement WHERE outcome = 'ok'") > 2;
      },

@@ -77,7 +77,7 @@ exec c++ "$@"
   /// Where all segments are known `guided` has only plans to time, those that were finalists among them. A
   /// second search finds their times as they were taken, though some have become finalists again.
   static void expect_guided_goes_on_from(const std::string& database) {
-    const std::string options = " --strategy guided --json --db " + database;
+    const std::string options = " --json --db " + database;  // guided is the default
     nlohmann::json first = json(search(options));
     EXPECT_GE(first["search"]["measured"], 2) << "a comparison's times are no answers";
     // A finalist that was noisy when timed again keeps its comparison's time and gets its next chance in the
@@ -107,7 +107,7 @@ TEST_F(SearchProgram, FindsAWinnerThenAnswersFromTheStore) {
   nlohmann::json found;
   std::string stopped;
   for (int slice = 0; slice < 30; ++slice) {
-    const cli_test::Outcome run = search(" --db full.db --json --time-limit 60");
+    const cli_test::Outcome run = search(" --strategy exhaustive --db full.db --json --time-limit 60");
     ASSERT_EQ(run.exit_code, 0) << run.err;
     EXPECT_THAT(run.err, testing::Not(HasSubstr("\r"))) << "no terminal, no control characters";
     found = json(run);
@@ -129,7 +129,7 @@ TEST_F(SearchProgram, FindsAWinnerThenAnswersFromTheStore) {
   EXPECT_GT(found["certificate"]["alpha"], 0);
   EXPECT_GE(found["certificate"]["gain"], 0);
 
-  const cli_test::Outcome again = search(" --db full.db --json");
+  const cli_test::Outcome again = search(" --strategy exhaustive --db full.db --json");
   ASSERT_EQ(again.exit_code, 0) << again.err;
   const nlohmann::json second = json(again);
   EXPECT_EQ(second["search"]["measured"], 0);
@@ -139,14 +139,14 @@ TEST_F(SearchProgram, FindsAWinnerThenAnswersFromTheStore) {
   EXPECT_EQ(second["tied"], found["tied"]);
   EXPECT_EQ(second["whole_over_sum"], found["whole_over_sum"]);
 
-  const nlohmann::json dry = json(search(" --db full.db --json --dry-run"));
+  const nlohmann::json dry = json(search(" --strategy exhaustive --db full.db --json --dry-run"));
   EXPECT_EQ(dry["predicted"]["to_measure"], 0);
   EXPECT_EQ(dry["predicted"]["to_compile"], 0);
   EXPECT_EQ(dry["predicted"]["known"], dry["predicted"]["kernels"]);
   EXPECT_EQ(dry["predicted"]["total_s"], 0);
   EXPECT_EQ(dry["regret"]["regret"], 0) << "with all that is recorded it finds the best of it";
 
-  const cli_test::Outcome text = search(" --db full.db --verbose");
+  const cli_test::Outcome text = search(" --strategy exhaustive --db full.db --verbose");
   for (const char* part :
        {"best plan", "95 % interval", "unfused", "all-fused", "ByteTransformer 48996", "schedules",
         "whole plan over the sum", "certificate: if every plan", "fusetune bench", "saved in full.db",
@@ -187,11 +187,11 @@ TEST_F(SearchProgram, ACostModelIsReadBeforeAnyWork) {
 }
 
 TEST_F(SearchProgram, StopsAfterTrialsAndContinues) {
-  const nlohmann::json first = json(search(" --db trials.db --trials 30 --json"));
+  const nlohmann::json first = json(search(" --strategy exhaustive --db trials.db --trials 30 --json"));
   EXPECT_EQ(first["search"]["measured"], 30);
   EXPECT_THAT(first["stopped"].get<std::string>(), HasSubstr("--trials 30"));
   EXPECT_EQ(first["best"]["outcome"], "ok");
-  const nlohmann::json second = json(search(" --db trials.db --trials 10 --json"));
+  const nlohmann::json second = json(search(" --strategy exhaustive --db trials.db --trials 10 --json"));
   // All but noisy ones, which get another chance.
   EXPECT_GE(second["search"]["reused"], outcomes(first, "ok"));
   EXPECT_EQ(second["search"]["measured"], 10);
@@ -199,7 +199,8 @@ TEST_F(SearchProgram, StopsAfterTrialsAndContinues) {
 
 // The report is not lost with a file that cannot be written, and its commands can be pasted.
 TEST_F(SearchProgram, ReportsWhateverTheNamesOfItsFiles) {
-  const cli_test::Outcome run = search(" --db \"a'b.db\" --trials 30 --json=/no/such/result.json");
+  const cli_test::Outcome run =
+      search(" --strategy exhaustive --db \"a'b.db\" --trials 30 --json=/no/such/result.json");
   EXPECT_EQ(run.exit_code, 3);
   EXPECT_THAT(run.err, HasSubstr("/no/such/result.json"));
   EXPECT_THAT(run.out, HasSubstr("best plan"));
@@ -212,8 +213,8 @@ TEST_F(SearchProgram, WhatGoesToFilesHasNoControlCharacters) {
   ASSERT_NO_FATAL_FAILURE(
       plant_in_gemm("coloured", "  if (k_chunk == 4096) planted_error();\n",
                     "extern void planted_error() __attribute__((error(\"planted\")));\n"));
-  const cli_test::Outcome run =
-      search(" --db plain.db --trials 25 --verbose --json=plain.json --kernel-dir coloured");
+  const cli_test::Outcome run = search(
+      " --strategy exhaustive --db plain.db --trials 25 --verbose --json=plain.json --kernel-dir coloured");
   EXPECT_THAT(run.out, HasSubstr("compile_failed")) << run.err;
   EXPECT_THAT(run.err, HasSubstr("candidates"));
   const cli_test::Outcome rows = shell(
@@ -229,11 +230,13 @@ TEST_F(SearchProgram, WhatGoesToFilesHasNoControlCharacters) {
 }
 
 TEST_F(SearchProgram, TimeoutsCountOnlyUnderLimitsThatAreNoLonger) {
-  const cli_test::Outcome short_limit = search(" --db limits.db --trials 20 --run-timeout 1e-9");
+  const cli_test::Outcome short_limit =
+      search(" --strategy exhaustive --db limits.db --trials 20 --run-timeout 1e-9");
   EXPECT_EQ(short_limit.exit_code, 1) << short_limit.out;
-  const nlohmann::json same = json(search(" --db limits.db --trials 1 --run-timeout 1e-9 --json"));
+  const nlohmann::json same =
+      json(search(" --strategy exhaustive --db limits.db --trials 1 --run-timeout 1e-9 --json"));
   EXPECT_GE(same["search"]["reused"], 20);
-  const nlohmann::json longer = json(search(" --db limits.db --trials 20 --json"));
+  const nlohmann::json longer = json(search(" --strategy exhaustive --db limits.db --trials 20 --json"));
   EXPECT_EQ(longer["search"]["reused"], 0);
   EXPECT_EQ(longer["search"]["measured"], 20);
 }
@@ -241,7 +244,7 @@ TEST_F(SearchProgram, TimeoutsCountOnlyUnderLimitsThatAreNoLonger) {
 TEST_F(SearchProgram, OtherTimingSettingsAreOtherMeasurements) {
   const auto with = [](const std::string& timing, const std::string& trials) {
     return json(shell("export FUSETUNE_CACHE_DIR='" SEARCH_TEST_CACHE "'; \"$FUSETUNE\" search" + kProblem +
-                          " --db settings.db --json --trials " + trials + timing,
+                          " --strategy exhaustive --db settings.db --json --trials " + trials + timing,
                       directory_->path()));
   };
   with(" --samples 5 --min-time 0.02", "10");
@@ -253,7 +256,7 @@ TEST_F(SearchProgram, OtherTimingSettingsAreOtherMeasurements) {
 }
 
 TEST_F(SearchProgram, TooFewTrialsForAPlanIsAnAnswerWithAReason) {
-  const cli_test::Outcome run = search(" --db few.db --trials 3");
+  const cli_test::Outcome run = search(" --strategy exhaustive --db few.db --trials 3");
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.out, HasSubstr("no plan found"));
   EXPECT_THAT(run.out, HasSubstr("to continue:\n  fusetune search --batch 1"));
@@ -262,14 +265,14 @@ TEST_F(SearchProgram, TooFewTrialsForAPlanIsAnAnswerWithAReason) {
 // Killed without notice, the committed rows stay and the next search goes on.
 TEST_F(SearchProgram, KilledAndResumed) {
   const cli_test::Outcome killed = search(
-      " --db killed.db --trials 60 >/dev/null & pid=$!\n"
+      " --strategy exhaustive --db killed.db --trials 60 >/dev/null & pid=$!\n"
       "for i in $(seq 600); do\n"
       "  n=$(\"$FUSETUNE\" db stats --db killed.db --csv 2>/dev/null | sed -n 's/^segments ok,//p')\n"
       "  [ \"${n:-0}\" -ge 5 ] && break; sleep 0.1\n"
       "done\n"
       "kill -9 $pid; wait $pid; \"$FUSETUNE\" db check --db killed.db");
   EXPECT_EQ(killed.exit_code, 0) << killed.out << killed.err;
-  const nlohmann::json resumed = json(search(" --db killed.db --trials 30 --json"));
+  const nlohmann::json resumed = json(search(" --strategy exhaustive --db killed.db --trials 30 --json"));
   EXPECT_GE(resumed["search"]["reused"], 5);
   EXPECT_EQ(resumed["search"]["measured"], 30);
   EXPECT_EQ(resumed["best"]["outcome"], "ok");
@@ -278,7 +281,7 @@ TEST_F(SearchProgram, KilledAndResumed) {
 // Ctrl-C keeps what was measured, shows the best so far and how to continue.
 TEST_F(SearchProgram, InterruptedSaysHowToContinue) {
   const cli_test::Outcome run = search(
-      " --db interrupted.db & pid=$!\n"
+      " --strategy exhaustive --db interrupted.db & pid=$!\n"
       "for i in $(seq 600); do\n"
       "  n=$(\"$FUSETUNE\" db stats --db interrupted.db --csv 2>/dev/null | sed -n 's/^segments ok,//p')\n"
       "  [ \"${n:-0}\" -ge 20 ] && break; sleep 0.1\n"
@@ -304,7 +307,7 @@ TEST_F(SearchProgram, FaultyCandidatesCostThemselvesOnly) {
       "extern void planted_error() __attribute__((error(\"planted\")));\n"));
 
   const cli_test::Outcome run =
-      search(" --db faults.db --trials 40 --run-timeout 3 --kernel-dir kernels --json");
+      search(" --strategy exhaustive --db faults.db --trials 40 --run-timeout 3 --kernel-dir kernels --json");
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const nlohmann::json result = json(run);
   EXPECT_GE(outcomes(result, "crashed"), 1);
@@ -317,8 +320,8 @@ TEST_F(SearchProgram, FaultyCandidatesCostThemselvesOnly) {
     EXPECT_FALSE(failure["message"].get<std::string>().empty());
   }
   // They are known now: not run again.
-  const nlohmann::json again =
-      json(search(" --db faults.db --trials 1 --run-timeout 3 --kernel-dir kernels --json"));
+  const nlohmann::json again = json(
+      search(" --strategy exhaustive --db faults.db --trials 1 --run-timeout 3 --kernel-dir kernels --json"));
   EXPECT_GE(again["search"]["reused"], outcomes(result, "ok") + 3);
   for (const char* fault : {"crashed", "timeout", "compile_failed"}) {
     EXPECT_GE(outcomes(again, fault), 1) << fault;
@@ -327,7 +330,7 @@ TEST_F(SearchProgram, FaultyCandidatesCostThemselvesOnly) {
 
 TEST_F(SearchProgram, ItsRowSaysHowItWasMade) {
   const std::string name = "o'p\"t.db";
-  search(" --trials 1 --time-limit 2m --db \"o'p\\\"t.db\"");
+  search(" --strategy exhaustive --trials 1 --time-limit 2m --db \"o'p\\\"t.db\"");
   const auto options_of = [&](const std::string& database) {
     const cli_test::Outcome rows = cli_test::fusetune(
         {"db", "export", "--table", "runs", "--json", "--db", database}, directory_->path());
@@ -336,8 +339,8 @@ TEST_F(SearchProgram, ItsRowSaysHowItWasMade) {
   const nlohmann::json options = options_of(name);
   EXPECT_EQ(cli_test::fusetune({"--version"}).out,
             "fusetune " + options["fusetune"].get<std::string>() + "\n");
-  EXPECT_EQ(options["command"],
-            "fusetune search" + kProblem + kTiming + " --trials 1 --time-limit 2m --db 'o'\\''p\"t.db'");
+  EXPECT_EQ(options["command"], "fusetune search" + kProblem + kTiming +
+                                    " --strategy exhaustive --trials 1 --time-limit 2m --db 'o'\\''p\"t.db'");
   EXPECT_EQ(options["strategy"], "exhaustive");
   EXPECT_EQ(options["samples"], 5);
   EXPECT_DOUBLE_EQ(options["min_time_s"].get<double>(), 2e-5);
@@ -415,7 +418,8 @@ TEST_F(SearchProgram, ThreeFaultyPlansOfTenCostThemselvesOnly) {
 // Where no candidate of some operator is valid there is no plan, and the reason is said.
 TEST_F(SearchProgram, NothingValidIsAnAnswerWithAReason) {
   ASSERT_NO_FATAL_FAILURE(plant_in_gemm("broken", "  __builtin_trap();\n"));
-  const cli_test::Outcome run = search(" --db nothing.db --trials 30 --kernel-dir broken");
+  const cli_test::Outcome run =
+      search(" --strategy exhaustive --db nothing.db --trials 30 --kernel-dir broken");
   EXPECT_EQ(run.exit_code, 1) << run.err;
   EXPECT_THAT(run.out, HasSubstr("no plan found"));
   EXPECT_THAT(run.out, HasSubstr("crashed"));
@@ -448,7 +452,8 @@ TEST_F(SearchProgram, DatabaseCommandsRefuseAndReport) {
 }
 
 TEST_F(SearchProgram, DamagedDatabaseFailsTheCheck) {
-  ASSERT_EQ(search(" --db damaged.db --trials 2").exit_code, 1);  // too few for a plan, but there are rows
+  // Too few for a plan, but there are rows.
+  ASSERT_EQ(search(" --strategy exhaustive --db damaged.db --trials 2").exit_code, 1);
   const std::string whole = base::read_file(at("damaged.db"));
   base::write_file_atomic(at("damaged.db"), whole.substr(0, whole.size() / 2));
   EXPECT_EQ(shell("\"$FUSETUNE\" db check --db damaged.db", directory_->path()).exit_code, 1);

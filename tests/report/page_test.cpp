@@ -145,6 +145,30 @@ TEST(Page, HoldsTheRowsItWasMadeFrom) {
   EXPECT_TRUE(data["finalists"][0]["high"].is_null()) << "no upper limit is no number";
 }
 
+TEST(Page, SaysWhatIsNextToTheBestAndWhatTheAuditOfThePruningFound) {
+  store::Contents contents = searched();
+  json result = json::parse(contents.runs[0].result);
+  result["runner_up"] = {{"mask", 21845}, {"ratio", 1.0321}, {"ratio_low", 1.01}, {"ratio_high", nullptr}};
+  result["pruning"] = {
+      {"threshold", {{"probability", 0.25}, {"chance", 0.05}, {"held_out", 40}}},
+      {"audit", {{"pruned", 96}, {"audited", 12}, {"losses", 1}, {"share_at_most", 0.3}, {"chance", 0.12}}}};
+  const auto shown = [&] {
+    contents.runs[0].result = result.dump();
+    return search_page(contents, contents.runs.front());
+  };
+  EXPECT_THAT(shown(),
+              HasSubstr("Next to the best: mask 21845, 1.032 (1.010 – no upper limit) times its time."));
+  EXPECT_THAT(shown(),
+              HasSubstr("less probable than 0.250 of the fast class: of that class 5.0 % at most, by 40"));
+  EXPECT_THAT(shown(), HasSubstr("Audit: 12 of 96 pruned kernels were timed all the same. 1 would have"));
+  EXPECT_THAT(shown(), HasSubstr("That the others hold one: an estimated 12 %."));
+  result["pruning"]["audit"]["chance"] = nullptr;
+  EXPECT_THAT(shown(), HasSubstr("That the others hold one: not known."));
+  result["pruning"]["audit"] = nullptr;
+  EXPECT_THAT(shown(), Not(HasSubstr("Audit:")));
+  EXPECT_THAT(page(), Not(HasSubstr("Next to the best")));
+}
+
 TEST(Page, ARunThatSaysNothingIsShownAllTheSame) {
   for (const char* result : {"", "{", "[]", "{\"best\": 3}", "{\"best\": {\"mask\": 1e9}}",
                              "{\"best\": {\"mask\": \"x\", \"schedules\": 1}, \"tied\": {}}"}) {

@@ -183,6 +183,33 @@ TEST(PlanRefinement, EndsWhereNoPlanIsExpectedToBeFaster) {
   EXPECT_TRUE(refinement.ask(8).empty());
 }
 
+/// The kernels of a truth, exactly timed.
+std::vector<TimedEdge> edges_of(const Truth& truth) {
+  std::vector<TimedEdge> edges;
+  for (int variant = 0; variant < plan::kVariantCount; ++variant)
+    edges.push_back({variant, truth.costs()[static_cast<std::size_t>(variant)], 0, 1});
+  return edges;
+}
+
+TEST(PlanRefinement, EndsAfterTheFirstBatchWhereTheCertificateCloses) {
+  const Truth truth(1);
+  PlanRefinement closes(truth.costs(), kFinalists, 1, PlanClosing(edges_of(truth), 0.02));
+  const std::vector<FusionPlan> asked = drive(closes, sums(truth));
+  EXPECT_TRUE(closes.closed());
+  EXPECT_EQ(closes.ask(8).size(), 0u);
+  PlanRefinement unlimited(truth.costs(), kFinalists, 1);
+  const std::vector<PlanCandidate> first = unlimited.ask(1000);
+  EXPECT_EQ(asked.size(), first.size());
+}
+
+TEST(PlanRefinement, AnOpenCertificateChangesNothing) {
+  const Truth truth(1);
+  PlanRefinement without(truth.costs(), kFinalists, 1),
+      open(truth.costs(), kFinalists, 1, PlanClosing(edges_of(truth), 0));
+  EXPECT_EQ(drive(without, noisy(truth, 0.002, 1)), drive(open, noisy(truth, 0.002, 1)));
+  EXPECT_FALSE(open.closed());
+}
+
 TEST(PlanRefinement, ManyFinalistsKeepTheirNumber) {
   const Truth truth(1);
   PlanRefinement refinement(truth.costs(), 1000, 1);

@@ -1,0 +1,65 @@
+// tools/measure_targets: what its parts call and print. `exact` runs for real, the parts that measure time
+// run a stand-in.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "../cli/program.h"
+#include "base/file.h"
+
+namespace fusetune {
+namespace {
+
+using cli_test::Outcome;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+Outcome measure(const std::string& program, const std::string& parts, const std::filesystem::path& folder) {
+  return cli_test::shell(
+      "export FUSETUNE_PROGRAM='" + program + "'; '" FUSETUNE_SOURCE_DIR "/tools/measure_targets' " + parts,
+      folder);
+}
+
+TEST(MeasureTargets, OfEveryRecordingTheShortestPathIsTheBestOfAllPlans) {
+  const base::TemporaryDirectory folder;
+  const Outcome run = measure(FUSETUNE_PROGRAM, "exact", folder.path());
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  std::size_t lines = 0;
+  for (std::size_t at = run.out.find(".jsonl.gz: "); at != std::string::npos;
+       at = run.out.find(".jsonl.gz: ", at + 1)) {
+    const std::string line = run.out.substr(at, run.out.find('\n', at) - at);
+    EXPECT_THAT(line, HasSubstr("through all 17408 plans, same times: 1.000000"));
+    ++lines;
+  }
+  EXPECT_GE(lines, 10u) << run.out;
+}
+
+TEST(MeasureTargets, TimesWholeCommands) {
+  const base::TemporaryDirectory folder;
+  const std::string program = (folder.path() / "program").string();
+  base::write_file_atomic(program, "#!/bin/sh\necho \"$@\" >>'" + program + ".calls'\n");
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const Outcome run = measure(program, "model searches", folder.path());
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  for (const char* line : {"train on 20,000 rows: 0.", "predict of all 17,408 plans: 0.",
+                           "search, nothing compiled, nothing measured: 0.", "the same search again: 0.",
+                           "search, kernels compiled, their times known: 0."})
+    EXPECT_THAT(run.out, HasSubstr(line));
+  EXPECT_THAT(run.out, Not(HasSubstr("== exact")));
+  EXPECT_THAT(
+      base::read_file(program + ".calls"),
+      AllOf(HasSubstr("predict --all --cost-model shipped --preset minilm-l6 --batch 1 --seq 64 --csv"),
+            HasSubstr("search --preset bert-base --batch 1 --seq 128 --db")));
+}
+
+TEST(MeasureTargets, RefusesAPartThatThereIsNot) {
+  const base::TemporaryDirectory folder;
+  const Outcome run = measure(FUSETUNE_PROGRAM, "exat", folder.path());
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("there is no part 'exat'"));
+}
+
+}  // namespace
+}  // namespace fusetune
