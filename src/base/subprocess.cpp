@@ -480,6 +480,17 @@ ChildProcess::Wait ChildProcess::receive(std::string& message, double timeout_se
   }
 }
 
+void ChildProcess::wait_for_any(std::span<ChildProcess* const> children, double timeout_seconds) {
+  std::vector<pollfd> events;
+  bool unnoticed_end = false;
+  for (ChildProcess* const child : children) {
+    events.push_back({child->impl_->read.get(), POLLIN, 0});
+    events.push_back({child->impl_->process.pidfd(), POLLIN, 0});
+    unnoticed_end = unnoticed_end || child->impl_->process.pidfd() < 0;
+  }
+  wait_for_events(events.data(), events.size(), Deadline(timeout_seconds), unnoticed_end);
+}
+
 void ChildProcess::kill() { impl_->process.end(); }
 
 std::string ChildProcess::end_description() {

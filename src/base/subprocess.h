@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -61,6 +62,10 @@ class ChildProcess {
 
   /// Kills the process group; nothing when it has ended.
   void kill();
+
+  /// Waits until one of `children` sends something or ends, or the time is over: receive() says what it was.
+  /// What receive() has read already, a second message, is not waited for.
+  static void wait_for_any(std::span<ChildProcess* const> children, double timeout_seconds);
 
   /// How it ended: "signal 11 (SIGSEGV)", "exit code 3", or "still running".
   std::string end_description();

@@ -26,6 +26,8 @@ bool is_ok(const measure::Measurement& measurement) { return measurement.outcome
 
 Cell number_if(bool present, double value) { return present ? Cell(value) : Cell(); }
 
+Cell text_if_any(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
+
 std::vector<Cell> time_cells(const measure::Measurement& measurement) {
   const bool ok = is_ok(measurement);
   return {std::string(measure::name(measurement.outcome)),
@@ -51,15 +53,16 @@ void add(report::Table& table, std::vector<Cell> row, const measure::Measurement
   table.add(std::move(row));
 }
 
-std::vector<report::Column> with_reference(std::vector<report::Column> columns) {
-  for (const char* key : {"reference_us", "slowdown"}) columns.push_back({key, key});
+std::vector<report::Column> with_conditions(std::vector<report::Column> columns) {
+  for (const char* key : {"reference_us", "slowdown", "device_uuid"}) columns.push_back({key, key});
   return columns;
 }
 
-std::vector<Cell> with_reference(std::vector<Cell> row, const measure::Measurement& measurement) {
+std::vector<Cell> with_conditions(std::vector<Cell> row, const measure::Measurement& measurement) {
   const bool present = measurement.reference_us > 0;
   row.push_back(number_if(present, measurement.reference_us));
   row.push_back(number_if(present, measurement.slowdown));
+  row.push_back(text_if_any(measurement.device_uuid));
   return row;
 }
 
@@ -75,7 +78,7 @@ report::Table segment_rows(const store::Contents& contents) {
                                  {"cache_mode", "cache mode"},
                                  {"protocol", "protocol"},
                                  {"settings", "settings"}},
-                                with_reference({{"attempts", "attempts"}, {"created", "created"}})));
+                                with_conditions({{"attempts", "attempts"}, {"created", "created"}})));
   for (const store::TuningRecord& segment : contents.segments) {
     const store::SegmentKey& key = segment.key;
     add(table,
@@ -83,7 +86,7 @@ report::Table segment_rows(const store::Contents& contents) {
          plan::all_variants()[static_cast<std::size_t>(key.variant)].to_string(), segment.schedule,
          key.source_hash, key.layouts, key.data, key.cache_mode, std::int64_t{key.protocol}, key.settings},
         segment.measurement,
-        with_reference({std::int64_t{segment.attempts}, segment.created}, segment.measurement));
+        with_conditions({std::int64_t{segment.attempts}, segment.created}, segment.measurement));
   }
   return table;
 }
@@ -102,7 +105,7 @@ report::Table plan_rows(const store::Contents& contents) {
                  {"protocol", "protocol"},
                  {"settings", "settings"},
                  {"sampled", "sampled"}},
-                with_reference({{"sum_us", "sum us"}, {"attempts", "attempts"}, {"created", "created"}})));
+                with_conditions({{"sum_us", "sum us"}, {"attempts", "attempts"}, {"created", "created"}})));
   for (const store::PlanRecord& record : contents.plans) {
     const plan::FusionMask mask{record.mask};
     add(table,
@@ -111,7 +114,7 @@ report::Table plan_rows(const store::Contents& contents) {
          record.sources_hash, record.data, record.cache_mode, std::int64_t{record.protocol}, record.settings,
          std::string(store::name(record.sampled))},
         record.measurement,
-        with_reference(
+        with_conditions(
             {number_if(record.sum_us > 0, record.sum_us), std::int64_t{record.attempts}, record.created},
             record.measurement));
   }
@@ -140,7 +143,8 @@ report::Table comparison_rows(const store::Contents& contents) {
                                  {"low", "low"},
                                  {"high", "high"},
                                  {"pairs", "pairs"},
-                                 {"whole_over_sum", "whole over sum"}}));
+                                 {"whole_over_sum", "whole over sum"},
+                                 {"device_uuid", "device_uuid"}}));
   for (const auto& [run, finalists] : contents.finalists) {
     for (std::size_t i = 0; i < finalists.size(); ++i) {
       const store::ComparisonRecord& finalist = finalists[i];
@@ -149,7 +153,8 @@ report::Table comparison_rows(const store::Contents& contents) {
           finalist.plan.measurement,
           {number_if(ok, finalist.ratio), number_if(ok, finalist.low), number_if(ok, finalist.high),
            std::int64_t{finalist.pairs},
-           finalist.whole_over_sum ? Cell(finalist.whole_over_sum->ratio) : Cell()});
+           finalist.whole_over_sum ? Cell(finalist.whole_over_sum->ratio) : Cell(),
+           text_if_any(finalist.plan.measurement.device_uuid)});
     }
   }
   return table;

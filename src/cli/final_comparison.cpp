@@ -66,6 +66,7 @@ void take(store::ComparisonRecord& record, const measure::PairedComparison& resu
   record.plan.measurement = failure(result.outcome, result.message);
   record.plan.measurement.time = time;
   record.plan.measurement.samples_us = result.samples_us;
+  record.plan.measurement.device_uuid = result.device_uuid;
   record.ratio = result.ratio;
   record.low = result.low;
   record.high = result.high;

@@ -183,43 +183,45 @@ void PlanSearch::finish(Job job, measure::Measurement measurement) {
   stop_.measured(best_us_);
 }
 
-void PlanSearch::measure(Job job) {
-  const store::PlanRecord& record = job.job.record;
-  const bool fresh = (settings_.fresh || job.compared) && !job.tried;
-  const store::PlanClaim claim =
-      claim_in_turn(store_, record, fresh ? store::ClaimPolicy::fresh : store::ClaimPolicy::retry);
-  if (claim.record) {  // measured meanwhile
-    ++counts_.reused;
-    tell(*claim.record, job.job.plan);
-    return;
-  }
-  measure::Measurement measurement;
-  try {
-    measurement = session_.measure_plan(job.job.kernels);
-  } catch (...) {
-    store_.release_plan(record.key());
-    throw;
-  }
-  if (interrupted() && measurement.outcome != Outcome::ok) {
-    // The interrupt may be what made it fail: it says nothing about the plan.
-    store_.release_plan(record.key());
-    throw Interrupted{};
-  }
-  finish(std::move(job), std::move(measurement));
+/// Where another search has been measuring the candidate, its answer is as good as ours.
+Turn PlanSearch::claim(Job& job, bool wait) {
+  using store::ClaimPolicy;
+  const ClaimPolicy policy = job.held                                          ? ClaimPolicy::reuse
+                             : (settings_.fresh || job.compared) && !job.tried ? ClaimPolicy::fresh
+                                                                               : ClaimPolicy::retry;
+  const auto claim =
+      wait ? claim_in_turn(store_, job.job.record, policy) : store_.claim_plan(job.job.record, policy);
+  job.held = claim.state == store::ClaimState::held;
+  if (job.held) return Turn::held;
+  if (!claim.record) return Turn::granted;
+  ++counts_.reused;  // measured meanwhile
+  tell(*claim.record, job.job.plan);
+  return Turn::answered;
 }
 
-/// Measures one after the other until a condition stops the search.
 void PlanSearch::measure(std::vector<Job> jobs, SearchProgress& progress) {
-  for (auto job = jobs.begin(); job != jobs.end(); ++job) {
-    stop_if_interrupted();
-    if (!stop_.reached(seconds()).empty()) {
-      // Jobs that already have a (noisy) result go back to those that wait for a better one.
-      std::copy_if(job, jobs.end(), std::back_inserter(noisy_), [](const Job& each) { return each.tried; });
-      return;
-    }
-    measure(std::move(*job));
-    show(progress, "");
-  }
+  const BatchSteps steps{
+      .may_begin = [&](std::size_t measuring) { return stop_.may_begin(seconds(), measuring); },
+      .claim =
+          [&](std::size_t job, bool wait) {
+            const Turn turn = claim(jobs[job], wait);
+            if (turn == Turn::answered) show(progress, "");
+            return turn;
+          },
+      .kernels = [&](std::size_t job) -> measure::PlanKernels { return jobs[job].job.kernels; },
+      .release = [&](std::size_t job) { store_.release_plan(jobs[job].job.record.key()); },
+      .finish =
+          [&](std::size_t job, measure::Measurement measurement) {
+            finish(std::move(jobs[job]), std::move(measurement));
+            show(progress, "");
+          },
+  };
+  const MeasureBatch measure_batch = [this](const auto& next, const auto& done) {
+    session_.measure_batch(next, done);
+  };
+  // Jobs that already have a (noisy) result go back to those that wait for a better one.
+  for (const std::size_t job : measure_jobs(measure_batch, jobs.size(), true, steps))
+    if (jobs[job].tried) noisy_.push_back(std::move(jobs[job]));
 }
 
 std::string PlanSearch::run(SearchProgress& progress) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/batch_measuring.h"
 #include "cli/plan_job.h"
 #include "cli/searcher.h"
 #include "measure/session.h"
@@ -52,13 +53,14 @@ class PlanSearch : public Searcher {
     PlanJob job;
     bool tried = false;     // in this run: it was noisy
     bool compared = false;  // its only time is from a final comparison, taken at another speed of the machine
+    bool held = false;      // another search was measuring it
   };
 
   std::vector<Job> prepare(const std::vector<search::PlanCandidate>& candidates);
   bool answer_from_store(Job& entry);
   void compile(std::vector<Job>& jobs, SearchProgress& progress);
   void measure(std::vector<Job> jobs, SearchProgress& progress);
-  void measure(Job job);
+  Turn claim(Job& job, bool wait);
   void finish(Job job, measure::Measurement measurement);
   void tell(const store::PlanRecord& record, const plan::FusionPlan& plan);
   void show(SearchProgress& progress, const std::string& doing) const;

@@ -47,7 +47,7 @@ Figure protocol_figure(const Rehearsal& rehearsal, const BudgetInputs& inputs) {
         std::max(inputs.min_sample_s, 1e-6 * us) + std::max(inputs.min_sample_s, 1e-6 * inputs.reference_us);
     seconds += measure::kWarmUpSeconds + inputs.samples * pair;
   }
-  return {seconds, true,
+  return {seconds / inputs.devices, true,
           recorded ? "recorded times of this problem and the timing protocol" : "the timing protocol alone"};
 }
 
@@ -57,12 +57,12 @@ Figure device_figure(const Rehearsal& rehearsal, const BudgetInputs& inputs) {
   int candidates = 0, count = 0;
   for (const PastSearch& past : inputs.past) {
     if (!is_alike(past, inputs) || past.time.measured == 0) continue;
-    seconds += past.time.measure_s;
+    seconds += past.time.measure_s * past.time.devices;
     candidates += past.time.measured;
     ++count;
   }
   if (candidates == 0) return protocol_figure(rehearsal, inputs);
-  return {seconds / candidates * static_cast<double>(rehearsal.to_measure()), false,
+  return {seconds / candidates * static_cast<double>(rehearsal.to_measure()) / inputs.devices, false,
           fmt::format("{} candidates of {} of this problem", candidates, searches(count))};
 }
 
@@ -119,7 +119,8 @@ void limit(Budget& budget, double limit_s) {
 
 json to_json(const SearchTime& time) {
   return {{"total_s", time.total_s},     {"compile_s", time.compile_s}, {"compiled", time.compiled},
-          {"measure_s", time.measure_s}, {"measured", time.measured},   {"finals_s", time.finals_s}};
+          {"measure_s", time.measure_s}, {"measured", time.measured},   {"finals_s", time.finals_s},
+          {"devices", time.devices}};
 }
 
 std::vector<PastSearch> past_searches(std::span<const store::RunRecord> runs,
@@ -139,6 +140,7 @@ std::vector<PastSearch> past_searches(std::span<const store::RunRecord> runs,
                      .compiled = took.value("compiled", 0),
                      .measure_s = took.value("measure_s", 0.0),
                      .measured = took.value("measured", 0),
+                     .devices = std::max(1, took.value("devices", 1)),
                      .finals_s = took.value("finals_s", 0.0)}});
     if (past.size() == kMostPast) break;
   }
@@ -177,6 +179,7 @@ Budget predict_budget(const std::string& strategy, measure::Session& session,
        .cache_mode = settings.cache_mode,
        .settings = settings.timing,
        .samples = session_options.samples,
+       .devices = static_cast<int>(session.devices().size()),
        .min_sample_s = session_options.min_sample_seconds,
        .time_limit_s = settings.stop.seconds,
        .reference_us =

@@ -25,6 +25,7 @@ struct SearchTime {
   int compiled = 0;  // kernels that were not in the cache
   double measure_s = 0;
   int measured = 0;     // candidates, before the finals
+  int devices = 1;      // that measured them
   double finals_s = 0;  // finalists compiled and timed against each other; 0: the comparison was known
 };
 nlohmann::json to_json(const SearchTime& time);
@@ -61,6 +62,7 @@ struct Budget {
 struct BudgetInputs {
   std::string problem, cache_mode, settings;  // of the search
   int samples = 12;
+  int devices = 1;  // that measure at once
   double min_sample_s = 1e-3;
   std::optional<double> time_limit_s = {};
   double reference_us = 0;  // of the plan that candidates are timed beside; 0: not known

@@ -87,7 +87,7 @@ struct SearchArguments {
         "the timing protocol; what nothing recorded tells is `not known` (docs/method.md). A search ends "
         "with "
         "what was predicted for it beside what it took.");
-    session.declare(options);
+    session.declare(options, Devices::several);
     problem.declare(options);
   }
 
@@ -146,6 +146,7 @@ SearchRequest request_of(const SearchArguments& arguments, const Options& option
           .problem_and_device = problem + arguments.session.command_line(),
           .database_option = options.command_line(kDatabase),
           .search_options = options.command_line(kSearch),
+          .problem_and_devices = problem + arguments.session.command_line(Devices::several),
           .generate_options = arguments.session.on_gpu()
                                   ? std::nullopt  // it has no way to be told a GPU's recorded schedules
                                   : std::optional(problem + options.command_line(kGenerate))};

@@ -194,8 +194,8 @@ const char* basis_text(search::Basis basis) {
 }
 
 std::string continue_line(const SearchReport& report) {
-  return fmt::format("everything measured is in {}; to continue:\n  fusetune search{}{}\n", report.database,
-                     report.options, report.search_options);
+  return fmt::format("everything measured is in {}; to continue:\n  fusetune search{}\n", report.database,
+                     report.search_options);
 }
 
 nlohmann::json time_json(const measure::TimingSummary& time) {
@@ -292,6 +292,39 @@ nlohmann::json counts_json(const Searcher& searcher) {
           {"failures", failures}};
 }
 
+/// What each of several devices did; empty for one.
+std::string device_line(const SearchReport& report) {
+  if (report.devices.size() < 2) return {};
+  std::string text;
+  for (const measure::DeviceUse& device : report.devices)
+    text += fmt::format("{}{} measured {}{}", text.empty() ? "" : ", ", device.name, device.measured,
+                        device.lost ? " and was lost" : "");
+  return text + "\n";
+}
+
+/// Which of several devices all plans were compared on; empty for one.
+std::string compared_on_line(const SearchReport& report, const FinalResult& result) {
+  if (report.devices.size() < 2) return {};
+  const std::string& uuid = result.winner().plan.measurement.device_uuid;
+  for (const measure::DeviceUse& device : report.devices)
+    if (device.uuid == uuid) return fmt::format("  all plans compared on {}\n", device.name);
+  return {};  // by an earlier search, on another
+}
+
+nlohmann::json text_or_null(const std::string& text) {
+  return text.empty() ? nlohmann::json() : nlohmann::json(text);
+}
+
+nlohmann::json devices_json(const SearchReport& report) {
+  nlohmann::json devices = nlohmann::json::array();
+  for (const measure::DeviceUse& device : report.devices)
+    devices.push_back({{"name", device.name},
+                       {"uuid", text_or_null(device.uuid)},
+                       {"measured", device.measured},
+                       {"lost", device.lost}});
+  return devices;
+}
+
 }  // namespace
 
 std::string describe_trials(const SearchReport& report, const Searcher& searcher) {
@@ -314,6 +347,7 @@ std::string describe_trials(const SearchReport& report, const Searcher& searcher
         "that\n",
         counts.reference_us / 1e3, counts.least_slowdown, counts.most_slowdown);
   }
+  text += device_line(report);
   text += model_line(report) + describe_pruning(report.threshold, searcher);
   if (!report.stopped.empty())
     text += fmt::format("stopped early, {}: run it again to continue\n", report.stopped);
@@ -334,6 +368,7 @@ std::string describe_result(const SearchReport& report, const Searcher& searcher
   if (report.verbose) text += schedule_lines(winner);
   text += fmt::format("\n  {:<24}{:>12}{:>24}{:>14}\n", "", "time", "95 % interval", "vs unfused");
   text += time_row("best", result, winner) + ties(result) + reference_rows(searcher, result);
+  text += compared_on_line(report, result);
   text += whole_over_sum_line(result) + describe_certificate(result, searcher, report.epsilon);
   text += next_commands(report, result);
   return report.predicted ? text + compare_with(*report.predicted, report.took) : text;
@@ -372,10 +407,12 @@ std::string result_json(const SearchReport& report, const Searcher& searcher, co
                          {"model", model_json(report)},
                          {"pruning", pruning_json(report.threshold, searcher)},
                          {"predicted", report.predicted ? to_json(*report.predicted) : nlohmann::json()},
-                         {"took", to_json(report.took)}};
+                         {"took", to_json(report.took)},
+                         {"devices", devices_json(report)}};
   if (result != nullptr) {
     json["best"] = finalist_json(*result, result->winner());
     json["reused_comparison"] = result->reused;
+    json["compared_on"] = text_or_null(result->winner().plan.measurement.device_uuid);
     nlohmann::json tied = nlohmann::json::array(), finalists = nlohmann::json::array();
     for (const std::size_t index : result->decision.tied) tied.push_back(result->finalists[index].plan.mask);
     for (const store::ComparisonRecord& finalist : result->finalists)

@@ -7,6 +7,7 @@
 #include "cli/final_comparison.h"
 #include "cli/search_budget.h"
 #include "cli/searcher.h"
+#include "measure/session.h"
 #include "model/evaluation.h"
 #include "search/pruning_threshold.h"
 
@@ -19,7 +20,7 @@ struct SearchReport {
   std::optional<lower::GpuLibrary> library = {};
   std::string problem_key, fingerprint;
   std::string options;         // command line of problem, device and database, with a leading space or empty
-  std::string search_options;  // what else decides what a search does, not how long
+  std::string search_options;  // that decide what the search does, the same ones among them, not how long
   std::optional<std::string> generate_options;  // those of them that `generate` takes, if it can
   std::string database;
   std::int64_t run = 0;
@@ -35,6 +36,7 @@ struct SearchReport {
   /// What the search was to take, as predicted when it began, and what it took; nullopt: nothing was.
   std::optional<Budget> predicted = {};
   SearchTime took = {};
+  std::vector<measure::DeviceUse> devices = {};  // of the session
 };
 
 /// The first lines: problem, device, what was tried.

@@ -109,7 +109,8 @@ class SearchRun {
     report_.problem_key = session_.problem().key();
     report_.fingerprint = session_.environment().fingerprint;
     report_.options = request_.problem_and_device + request_.database_option;
-    report_.search_options = request_.search_options;
+    report_.search_options =
+        request_.problem_and_devices + request_.database_option + request_.search_options;
     report_.generate_options = request_.generate_options;
     report_.database = request_.database;
     report_.verbose = request_.verbose;
@@ -146,7 +147,8 @@ class SearchRun {
                     .compile_s = spent.compile_s,
                     .compiled = spent.compiled,
                     .measure_s = spent.measure_s,
-                    .measured = spent.measured};
+                    .measured = spent.measured,
+                    .devices = static_cast<int>(session_.devices().size())};
   }
 
   std::uint64_t seed() const { return session_.problem().seed; }
@@ -235,6 +237,7 @@ class SearchRun {
 
   int found(const FinalResult& result) {
     score_model();
+    report_.devices = session_.devices();
     const std::string json = result_json(report_, *searcher_, &result, "finished");
     store_.finish_run(report_.run, store::RunState::finished, json, result.hash);
     say(describe_result(report_, *searcher_, result), json);
@@ -242,6 +245,7 @@ class SearchRun {
   }
 
   int nothing(const std::string& why) {
+    report_.devices = session_.devices();
     const std::string json = result_json(report_, *searcher_, nullptr, "nothing");
     store_.finish_run(report_.run, store::RunState::failed, json, "");
     say(describe_nothing(report_, *searcher_, why), json);
@@ -255,6 +259,7 @@ class SearchRun {
     }
     if (report_.seconds == 0) report_.seconds = searcher_->seconds();
     if (report_.took.total_s == 0) note_time();
+    report_.devices = session_.devices();
     const std::string json = result_json(report_, *searcher_, nullptr, "interrupted");
     store_.finish_run(report_.run, store::RunState::interrupted, json, "");
     say(describe_interrupted(report_, *searcher_), json);

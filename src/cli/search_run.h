@@ -24,6 +24,7 @@ struct SearchRequest {
   bool verbose = false, quiet = false;
   /// Parts of the command lines that the report shows, each with a leading space or empty.
   std::string problem_and_device, database_option, search_options;
+  std::string problem_and_devices;              // where several devices measure, all of them
   std::optional<std::string> generate_options;  // nullopt: `generate` cannot repeat the plan
 };
 

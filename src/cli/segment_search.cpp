@@ -130,28 +130,19 @@ void SegmentSearch::finish(Job job, measure::Measurement measurement) {
   stop_.measured(best_sum_us_);
 }
 
-void SegmentSearch::measure(Job job) {
-  const bool fresh = settings_.fresh && !job.tried;
-  const store::Claim claim =
-      claim_in_turn(store_, job.record, fresh ? store::ClaimPolicy::fresh : store::ClaimPolicy::retry);
-  if (claim.record) {  // measured meanwhile
-    ++counts_.reused;
-    tell(*claim.record, job.candidate);
-    return;
-  }
-  measure::Measurement measurement;
-  try {
-    measurement = session_.measure_segment(job.kernel);
-  } catch (...) {
-    store_.release(job.record.key);
-    throw;
-  }
-  if (interrupted() && measurement.outcome != Outcome::ok) {
-    // The interrupt may be what made it fail: it says nothing about the candidate.
-    store_.release(job.record.key);
-    throw Interrupted{};
-  }
-  finish(std::move(job), std::move(measurement));
+/// Where another search has been measuring the candidate, its answer is as good as ours.
+Turn SegmentSearch::claim(Job& job, bool wait) {
+  using store::ClaimPolicy;
+  const ClaimPolicy policy = job.held                        ? ClaimPolicy::reuse
+                             : settings_.fresh && !job.tried ? ClaimPolicy::fresh
+                                                             : ClaimPolicy::retry;
+  const auto claim = wait ? claim_in_turn(store_, job.record, policy) : store_.claim(job.record, policy);
+  job.held = claim.state == store::ClaimState::held;
+  if (job.held) return Turn::held;
+  if (!claim.record) return Turn::granted;
+  ++counts_.reused;  // measured meanwhile
+  tell(*claim.record, job.candidate);
+  return Turn::answered;
 }
 
 void SegmentSearch::show(SearchProgress& progress, const std::string& doing) const {
@@ -183,18 +174,29 @@ std::vector<SegmentSearch::Job> SegmentSearch::compile(std::vector<Job> jobs, Se
   return compiled;
 }
 
-/// Measures one after the other until a condition stops the search.
 void SegmentSearch::measure(std::vector<Job> jobs, SearchProgress& progress) {
-  for (auto job = jobs.begin(); job != jobs.end(); ++job) {
-    stop_if_interrupted();
-    if (!stop_.reached(seconds()).empty()) {
-      // Jobs that already have a (noisy) result go back to those that wait for a better one.
-      std::copy_if(job, jobs.end(), std::back_inserter(noisy_), [](const Job& each) { return each.tried; });
-      return;
-    }
-    measure(std::move(*job));
-    show(progress, "");
-  }
+  const BatchSteps steps{
+      .may_begin = [&](std::size_t measuring) { return stop_.may_begin(seconds(), measuring); },
+      .claim =
+          [&](std::size_t job, bool wait) {
+            const Turn turn = claim(jobs[job], wait);
+            if (turn == Turn::answered) show(progress, "");
+            return turn;
+          },
+      .kernels = [&](std::size_t job) -> measure::PlanKernels { return {jobs[job].kernel}; },
+      .release = [&](std::size_t job) { store_.release(jobs[job].record.key); },
+      .finish =
+          [&](std::size_t job, measure::Measurement measurement) {
+            finish(std::move(jobs[job]), std::move(measurement));
+            show(progress, "");
+          },
+  };
+  const MeasureBatch measure_batch = [this](const auto& next, const auto& done) {
+    session_.measure_batch(next, done);
+  };
+  // Jobs that already have a (noisy) result go back to those that wait for a better one.
+  for (const std::size_t job : measure_jobs(measure_batch, jobs.size(), false, steps))
+    if (jobs[job].tried) noisy_.push_back(std::move(jobs[job]));
 }
 
 std::string SegmentSearch::run(SearchProgress& progress) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/batch_measuring.h"
 #include "cli/searcher.h"
 #include "codegen/any_kernel.h"
 #include "measure/session.h"
@@ -44,13 +45,14 @@ class SegmentSearch : public Searcher {
     backend::CompiledKernel kernel;
     bool tried = false;  // in this run: it was noisy
     bool retry = false;  // by an earlier run, which did not get a lasting answer
+    bool held = false;   // another search was measuring it
   };
 
   bool answer_from_store(Job& job);
   std::vector<Job> prepare(const std::vector<search::Candidate>& candidates);
   std::vector<Job> compile(std::vector<Job> jobs, SearchProgress& progress);
   void measure(std::vector<Job> jobs, SearchProgress& progress);
-  void measure(Job job);
+  Turn claim(Job& job, bool wait);
   void finish(Job job, measure::Measurement measurement);
   void show(SearchProgress& progress, const std::string& doing) const;
   void tell(const store::TuningRecord& record, const search::Candidate& candidate);

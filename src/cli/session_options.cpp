@@ -2,12 +2,16 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
+#include <optional>
 
 #include "backend/backend.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/number.h"
+#include "base/text.h"
 #include "cli/interrupt.h"
 #include "codegen/kernel_source.h"
 
@@ -17,6 +21,26 @@ namespace {
 constexpr std::array<std::string_view, 13> kNames = {
     "--backend",  "--device", "--threads",         "--isa",         "--cxx",   "--cache",     "--samples",
     "--min-time", "--jobs",   "--compile-timeout", "--run-timeout", "--input", "--kernel-dir"};
+
+/// "0,1,3" as numbers.
+std::vector<int> parse_ordinals(const std::string& text) {
+  constexpr std::int64_t kMost = 1023;
+  std::vector<int> ordinals;
+  for (const std::string& item : base::split(text, ',')) {
+    const std::optional<std::int64_t> number = base::parse_int(item);
+    if (!number || *number < 0 || *number > kMost)
+      throw base::UsageError(fmt::format(
+          "--device {}: '{}' is no GPU's number; expected numbers from 0 to {} with commas between, as "
+          "`fusetune devices` lists them",
+          text, item, kMost));
+    const int ordinal = static_cast<int>(*number);
+    if (std::find(ordinals.begin(), ordinals.end(), ordinal) != ordinals.end())
+      throw base::UsageError(
+          fmt::format("--device {}: GPU {} is named twice; name each once", text, ordinal));
+    ordinals.push_back(ordinal);
+  }
+  return ordinals;
+}
 
 std::string field(const measure::Environment& environment, const std::string& name) {
   const auto found = environment.fields.find(name);
@@ -32,12 +56,18 @@ void check_backend(const std::string& backend) {
         "backend simt emulates a GPU for correctness: its times say nothing, so it can verify only");
 }
 
-void SessionArguments::declare(Options& options) {
+void SessionArguments::declare(Options& options, Devices devices) {
   options_ = &options;
+  devices_ = devices;
   options.group("Device and measuring");
   options.text("--backend", backend_, "cpu|cuda|simt",
                "where kernels run; simt, a GPU emulator, verifies only");
-  options.integer("--device", device_, "N", "cuda: which GPU, as fusetune devices lists them", 0, 1023);
+  if (devices == Devices::one)
+    options.text("--device", device_, "N", "cuda: which GPU, as fusetune devices lists them; default: 0");
+  else
+    options.text("--device", device_, "N[,N...]",
+                 "cuda: which GPUs, as fusetune devices lists them; several of one kind measure at once; "
+                 "default: 0");
   options.integer("--threads", threads_, "N", "threads of a kernel; 0: all CPUs of this process");
   options.text("--isa", isa_, "generic|avx2|avx512", "instruction set; default: the best this CPU runs");
   options.text("--cxx", cxx_, "COMPILER", "C++ compiler; default: $CXX, then what is found");
@@ -59,7 +89,10 @@ measure::SessionOptions SessionArguments::session(const ProblemOptions& problem)
   if (!kernel_dir_.empty()) codegen::set_kernel_directory(kernel_dir_);
   measure::SessionOptions session;
   session.device = measure::parse_device_kind(backend_);
-  session.ordinal = device_;
+  if (options_->given("--device")) session.ordinals = parse_ordinals(device_);
+  if (session.ordinals.size() > 1 && devices_ == Devices::one)
+    throw base::UsageError(fmt::format(
+        "--device {}: this command runs on one GPU; `search` alone measures on several at once", device_));
   session.threads = threads_;
   session.isa = isa_;
   session.cxx = cxx_;
@@ -79,7 +112,8 @@ measure::SessionOptions SessionArguments::session(const ProblemOptions& problem)
 void SessionArguments::refuse(std::span<const std::string_view> names) const {
   for (const std::string_view name : names)
     if (options_->given(name))
-      throw base::UsageError(fmt::format("{} means nothing to --backend {}", name, backend_));
+      throw base::UsageError(fmt::format("{} means nothing to --backend {}{}", name, backend_,
+                                         name == "--device" ? ": it says which GPUs" : ""));
 }
 
 void SessionArguments::check_meaning() const {
@@ -100,7 +134,14 @@ bool SessionArguments::emulated() const {
   return true;
 }
 
-std::string SessionArguments::command_line() const { return options_->command_line(kNames); }
+std::string SessionArguments::command_line(Devices devices) const {
+  const std::size_t first = device_.find(',');
+  if (devices == Devices::several || first == std::string::npos) return options_->command_line(kNames);
+  static_assert(kNames[1] == "--device");
+  const std::span<const std::string_view> names = kNames;
+  return fmt::format("{} --device {}{}", options_->command_line(names.first(1)), device_.substr(0, first),
+                     options_->command_line(names.subspan(2)));
+}
 
 std::string data_identity(const measure::SessionOptions& session) {
   if (session.weights.empty() && session.input.empty()) return "generated";

@@ -12,13 +12,17 @@
 
 namespace fusetune::cli {
 
+/// How many devices --device may name.
+enum class Devices { one, several };
+
 class SessionArguments {
  public:
   /// --backend --device --threads --isa --cxx --cache --samples --min-time --jobs --compile-timeout
   /// --run-timeout
   /// --input --kernel-dir
-  void declare(Options& options);
-  /// Call after options.parse(). Throws base::UsageError for a backend that cannot time.
+  void declare(Options& options, Devices devices = Devices::one);
+  /// Call after options.parse(). Throws base::UsageError for a backend that cannot time, and for a --device
+  /// that is no list of numbers, names one twice, or names several where the command runs on one.
   measure::SessionOptions session(const ProblemOptions& problem) const;
   /// After options.parse(): --backend simt was given. Throws base::UsageError for options that mean nothing
   /// to the emulator.
@@ -32,7 +36,7 @@ class SessionArguments {
   double compile_timeout() const { return compile_timeout_; }
   double run_timeout() const { return run_timeout_; }
   /// The options given, as a command line that repeats them; starts with a space unless empty.
-  std::string command_line() const;
+  std::string command_line(Devices devices = Devices::one) const;
 
  private:
   /// Throws base::UsageError for those given of options that mean nothing to the backend.
@@ -40,8 +44,9 @@ class SessionArguments {
   void check_meaning() const;
 
   const Options* options_ = nullptr;
-  std::string backend_ = "cpu", isa_, cxx_, cache_ = "model", input_, kernel_dir_;
-  int device_ = 0, threads_ = 0, samples_ = 12, jobs_ = 0;
+  Devices devices_ = Devices::one;
+  std::string backend_ = "cpu", isa_, cxx_, cache_ = "model", input_, kernel_dir_, device_;
+  int threads_ = 0, samples_ = 12, jobs_ = 0;
   double min_time_ms_ = 1, compile_timeout_ = 120, run_timeout_ = 60;
 };
 

@@ -44,26 +44,43 @@ DeviceLock::DeviceLock(std::string_view device, std::function<void()> poll) : po
                                path_.string() + "': " + reason());
 }
 
-DeviceLock::Hold::~Hold() { flock(fd_, LOCK_UN); }
+DeviceLock::Hold::~Hold() {
+  if (fd_ >= 0) flock(fd_, LOCK_UN);
+}
+
+bool DeviceLock::try_take(int operation, std::string_view what) {
+  using namespace std::chrono_literals;
+  if (flock(fd_.get(), operation | LOCK_NB) == 0) {
+    waiting_since_.reset();
+    said_ = false;
+    return true;
+  }
+  if (errno != EWOULDBLOCK && errno != EINTR) {
+    throw base::EnvironmentError("cannot lock '" + path_.string() + "' for " + std::string(what) + ": " +
+                                 reason());
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (!waiting_since_) waiting_since_ = now;
+  if (!said_ && now - *waiting_since_ > 2s) {
+    base::note("waiting for another fusetune on this machine before " + std::string(what) + " (" +
+               path_.string() + ")");
+    said_ = true;
+  }
+  return false;
+}
 
 DeviceLock::Hold DeviceLock::take(int operation, std::string_view what) {
   using namespace std::chrono_literals;
-  bool said = false;
-  const auto start = std::chrono::steady_clock::now();
-  while (flock(fd_.get(), operation | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR) {
-      throw base::EnvironmentError("cannot lock '" + path_.string() + "' for " + std::string(what) + ": " +
-                                   reason());
-    }
-    if (!said && std::chrono::steady_clock::now() - start > 2s) {
-      base::note("waiting for another fusetune on this machine before " + std::string(what) + " (" +
-                 path_.string() + ")");
-      said = true;
-    }
+  while (!try_take(operation, what)) {
     if (poll_) poll_();
     std::this_thread::sleep_for(2ms);
   }
   return Hold(fd_.get());
+}
+
+std::optional<DeviceLock::Hold> DeviceLock::try_for_timing() {
+  if (!try_take(LOCK_EX, "timing")) return std::nullopt;
+  return std::optional<Hold>(std::in_place, fd_.get());
 }
 
 DeviceLock::Hold DeviceLock::for_timing() { return take(LOCK_EX, "timing"); }

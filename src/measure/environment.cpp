@@ -113,4 +113,14 @@ Environment describe_environment(const backend::cuda::Driver& driver,
   return environment;
 }
 
+std::string difference(const Environment& one, const Environment& other) {
+  std::string text;
+  for (const std::string_view field : kGpuFields) {
+    const std::string name(field);
+    const std::string &a = one.fields.at(name), &b = other.fields.at(name);
+    if (a != b) text += (text.empty() ? "" : ", ") + name + " " + a + " and " + b;
+  }
+  return text;
+}
+
 }  // namespace fusetune::measure

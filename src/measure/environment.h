@@ -24,4 +24,8 @@ Environment describe_environment(const backend::cuda::Driver& driver,
                                  const backend::cuda::DriverDevice& device, const backend::cuda::Nvrtc& nvrtc,
                                  const std::vector<std::string>& flags, CacheMode cache);
 
+/// What makes records of one GPU none of the other: "device A100 and H100, compute 80 and 90". Empty:
+/// nothing, they are one environment.
+std::string difference(const Environment& one, const Environment& other);
+
 }  // namespace fusetune::measure

@@ -25,4 +25,6 @@ Outcome parse_outcome(std::string_view text) {
   throw base::UsageError("unknown outcome '" + std::string(text) + "': expected one of " + words);
 }
 
+bool ran_right(Outcome outcome) { return outcome == Outcome::ok || outcome == Outcome::noisy; }
+
 }  // namespace fusetune::measure

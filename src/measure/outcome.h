@@ -23,6 +23,8 @@ enum class Outcome : std::uint8_t {
 std::string_view name(Outcome outcome);
 /// Throws base::UsageError.
 Outcome parse_outcome(std::string_view text);
+/// It ran and its results are right, whether or not the machine was quiet enough for a time.
+bool ran_right(Outcome outcome);
 
 /// Robust summary of repeated samples, microseconds.
 struct TimingSummary {
@@ -43,8 +45,9 @@ struct Measurement {
   /// and how much longer it took here, in the median. 0 and 1: timed by itself.
   double reference_us = 0;
   double slowdown = 1;
-  double norm_error = 0;   // ||out - ref|| / ||ref||, worst live-out tensor
-  double worst_error = 0;  // worst element / largest magnitude in its row
+  std::string device_uuid;  // which of the devices of its environment it ran on; empty: a CPU, or on none
+  double norm_error = 0;    // ||out - ref|| / ||ref||, worst live-out tensor
+  double worst_error = 0;   // worst element / largest magnitude in its row
 };
 
 }  // namespace fusetune::measure

@@ -1,11 +1,11 @@
 #include "measure/session.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -14,7 +14,10 @@
 #include "block/data.h"
 #include "block/mask.h"
 #include "block/npy.h"
+#include "measure/add_seconds.h"
+#include "measure/batch.h"
 #include "measure/device_lock.h"
+#include "measure/measuring_units.h"
 #include "measure/pairs.h"
 #include "measure/session_device.h"
 #include "measure/shared_image.h"
@@ -78,19 +81,6 @@ void require_whole(const PlanKernels& kernels) {
   }
 }
 
-/// Adds the time from its making to its end, seconds.
-class AddSeconds {
- public:
-  explicit AddSeconds(double& sum) : sum_(sum) {}
-  ~AddSeconds() { sum_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-  AddSeconds(const AddSeconds&) = delete;
-  AddSeconds& operator=(const AddSeconds&) = delete;
-
- private:
-  double& sum_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
 /// The same text means the same machine code.
 std::string identity(const PlanKernels& kernels) {
   base::Hasher hasher;
@@ -151,10 +141,8 @@ struct Session::Impl {
       : problem(the_problem),
         options(the_options),
         device(std::move(the_device)),
-        lock(device.lock, options.poll),
         image(options.runs ? std::optional(make_image()) : std::nullopt),
-        host(options.program.empty() ? "/proc/self/exe" : options.program, worker_setup(),
-             [this] { poll(); }) {}
+        units(make_units()) {}
 
   void poll() const {
     if (options.poll) options.poll();
@@ -166,11 +154,11 @@ struct Session::Impl {
     return SharedImage::create(problem, mask, prepare_data(problem, options));
   }
 
-  WorkerSetup worker_setup() const {
+  WorkerSetup worker_setup(const backend::ExecutorOptions& executor) const {
     WorkerSetup setup;
     setup.problem = problem;
     setup.device = options.device;
-    setup.executor = device.executor;
+    setup.executor = executor;
     setup.executor.rotation_bytes = rotation_bytes(options.cache, problem, device.cache_bytes);
     if (options.cache == CacheMode::cold) setup.executor.flush_bytes = cache_flush_bytes(device.cache_bytes);
     setup.cache = options.cache;
@@ -180,10 +168,16 @@ struct Session::Impl {
     return setup;
   }
 
-  Exchange ask(Task task, const PlanKernels& kernels, bool whole) {
-    return ask(task, kernels, whole, options.run_timeout);
+  std::vector<std::unique_ptr<MeasuringUnit>> make_units() {
+    const std::filesystem::path program = options.program.empty() ? "/proc/self/exe" : options.program;
+    std::vector<std::unique_ptr<MeasuringUnit>> made;
+    for (const DeviceInstance& instance : device.instances)
+      made.push_back(std::make_unique<MeasuringUnit>(instance, program, worker_setup(instance.executor),
+                                                     [this] { poll(); }));
+    return made;
   }
-  Exchange ask(Task task, const PlanKernels& kernels, bool whole, double timeout) {
+
+  Request request_of(Task task, const PlanKernels& kernels, bool whole, double timeout) const {
     if (!image) throw base::InternalError("a session that prepared no data was asked to run a kernel");
     Request request;
     request.task = task;
@@ -194,7 +188,10 @@ struct Session::Impl {
       request.reference_us = reference.time_us;
     }
     request.retry_seconds = timeout / 2;  // a noisy machine must not look like a candidate that hangs
-    return host.ask(std::move(request), {timeout, false});
+    return request;
+  }
+  Exchange ask(MeasuringUnit& unit, Task task, const PlanKernels& kernels, bool whole, double timeout) const {
+    return units.ask(unit, request_of(task, kernels, whole, timeout), {timeout, false});
   }
 
   /// What a candidate's limit has to allow for its reference: one sample a sample, as many again where the
@@ -208,91 +205,114 @@ struct Session::Impl {
 
   CheckResult check(const PlanKernels& kernels, bool whole);
   Measurement measure(const PlanKernels& kernels, bool whole);
+  void measure_batch(const NextCandidate& next, const MeasuredCandidate& done);
   void find_reference_now();
-  void compare_live(std::span<const PlanKernels> plans, int pairs, std::vector<PairedComparison>& results,
-                    const std::function<void(int, int)>& progress);
-  Exchange ask_watched(Request request, const std::function<void(int, int)>& progress);
+  std::string try_reference(MeasuringUnit& unit, const PlanKernels& kernels, double& time_us) const;
+  void compare_live(MeasuringUnit& unit, std::span<const PlanKernels> plans, int pairs,
+                    std::vector<PairedComparison>& results, const std::function<void(int, int)>& progress);
+  Exchange ask_watched(MeasuringUnit& unit, Request request, const std::function<void(int, int)>& progress);
 
   block::Problem problem;
   SessionOptions options;
   SessionDevice device;
-  DeviceLock lock;
   std::optional<SharedImage> image;  // nullopt: options.runs is false
   Spent spent;
   std::function<void()> watch;  // called while a worker is waited for; empty: nobody looks
-  WorkerHost host;
+  MeasuringUnits units;
   std::function<TimingReference()> find_reference;  // until it was asked
   TimingReference reference;                        // empty: candidates are timed by themselves
   std::set<std::string> checked_plans;
 };
 
 CheckResult Session::Impl::check(const PlanKernels& kernels, bool whole) {
-  const DeviceLock::Hold hold = lock.for_compiling();  // others may check as well, but not time
-  Exchange exchange = ask(Task::check, kernels, whole);
-  if (exchange.outcome != Outcome::ok) {
-    return {.outcome = exchange.outcome, .message = exchange.message, .tensors = {}};
-  }
-  // What a wrong kernel wrote elsewhere is unknown: the next candidate gets a new process.
-  if (exchange.reply.check.outcome != Outcome::ok) host.retire();
-  if (whole && exchange.reply.check.outcome == Outcome::ok) checked_plans.insert(identity(kernels));
-  return std::move(exchange.reply.check);
+  return units.on_first([&](MeasuringUnit& unit) -> CheckResult {
+    const DeviceLock::Hold hold = unit.lock.for_compiling();  // others may check as well, but not time
+    Exchange exchange = ask(unit, Task::check, kernels, whole, options.run_timeout);
+    if (exchange.outcome != Outcome::ok) {
+      return {.outcome = exchange.outcome, .message = exchange.message, .tensors = {}};
+    }
+    // What a wrong kernel wrote elsewhere is unknown: the next candidate gets a new process.
+    if (exchange.reply.check.outcome != Outcome::ok) unit.host.retire();
+    if (whole && exchange.reply.check.outcome == Outcome::ok) checked_plans.insert(identity(kernels));
+    return std::move(exchange.reply.check);
+  });
 }
 
 Measurement Session::Impl::measure(const PlanKernels& kernels, bool whole) {
-  find_reference_now();
-  const DeviceLock::Hold hold = lock.for_timing();
-  const AddSeconds clock(spent.measure_s);
-  ++spent.measured;
-  Exchange exchange = ask(Task::measure, kernels, whole, options.run_timeout + reference_seconds());
-  Measurement measurement;
-  if (exchange.outcome != Outcome::ok) {
-    measurement.outcome = exchange.outcome;
-    measurement.message = exchange.message;
-    return measurement;
-  }
-  measurement = std::move(exchange.reply.measurement);
-  const bool harmless = measurement.outcome == Outcome::ok || measurement.outcome == Outcome::noisy;
-  if (!harmless) host.retire();
-  if (whole && harmless) checked_plans.insert(identity(kernels));
-  return measurement;
+  std::optional candidate = BatchCandidate{.id = 0, .kernels = kernels, .whole = whole};
+  Measurement result;
+  measure_batch([&](bool /*idle*/) { return std::exchange(candidate, std::nullopt); },
+                [&](std::size_t /*id*/, Measurement measurement) { result = std::move(measurement); });
+  return result;
 }
 
-/// Before the first candidate is timed, if at all. The limits of candidates are not the reference's: it is no
-/// candidate.
+void Session::Impl::measure_batch(const NextCandidate& next, const MeasuredCandidate& done) {
+  std::optional<BatchCandidate> first = next(true);
+  if (!first) return;  // nor is the reference needed
+  find_reference_now();
+  const double limit = options.run_timeout + reference_seconds();
+  const auto request = [&](const BatchCandidate& candidate) {
+    if (candidate.whole) require_whole(candidate.kernels);
+    return request_of(Task::measure, candidate.kernels, candidate.whole, limit);
+  };
+  const auto look_up = [this] { poll(); };
+  Batch batch(units, {request, {limit, false}}, look_up, spent);
+  batch.run([&](bool idle) { return first ? std::exchange(first, std::nullopt) : next(idle); },
+            [&](const BatchCandidate& candidate, Measurement measurement) {
+              if (candidate.whole && ran_right(measurement.outcome))
+                checked_plans.insert(identity(candidate.kernels));
+              done(candidate.id, std::move(measurement));
+            });
+}
+
+/// Checks a plan that is to be the reference and, unless it is known, finds out what it takes. Why it cannot
+/// be the reference; empty: it can. The limits of candidates are not the reference's: it is no candidate.
+std::string Session::Impl::try_reference(MeasuringUnit& unit, const PlanKernels& kernels,
+                                         double& time_us) const {
+  const double limit = std::max(options.run_timeout, kReferenceTimeout);
+  {
+    const DeviceLock::Hold hold = unit.lock.for_compiling();
+    const Exchange checked = ask(unit, Task::check, kernels, true, limit);
+    if (checked.outcome != Outcome::ok) return checked.message;
+    if (checked.reply.check.outcome != Outcome::ok) {
+      unit.host.retire();
+      return "does not run right: " + checked.reply.check.message;
+    }
+  }
+  if (time_us > 0) return {};
+  const DeviceLock::Hold hold = unit.lock.for_timing();
+  const Exchange exchange = ask(unit, Task::level, kernels, true, limit);
+  if (exchange.outcome == Outcome::ok) time_us = exchange.reply.level_us;
+  return exchange.message;
+}
+
+/// Before the first candidate is timed, if at all. What the reference takes is found out on one device and
+/// holds for all: a candidate's time is its ratio to the reference beside it, on its own device, times that.
 void Session::Impl::find_reference_now() {
   if (!find_reference) return;
   TimingReference found = std::exchange(find_reference, {})();
   if (found.kernels.empty()) return;
   require_whole(found.kernels);
-  const double limit = std::max(options.run_timeout, kReferenceTimeout);
-  const auto refuse = [](const std::string& why) {
-    base::note("the plan that others are to be timed beside " + why + "; they are timed by themselves");
-  };
-  {
-    const DeviceLock::Hold hold = lock.for_compiling();
-    const Exchange checked = ask(Task::check, found.kernels, true, limit);
-    if (checked.outcome != Outcome::ok) return refuse(checked.message);
-    if (checked.reply.check.outcome != Outcome::ok) {
-      host.retire();
-      return refuse("does not run right: " + checked.reply.check.message);
-    }
+  const bool is_known = found.time_us > 0;
+  const std::string refused =
+      units.on_first([&](MeasuringUnit& unit) { return try_reference(unit, found.kernels, found.time_us); });
+  if (!refused.empty()) {
+    base::note("the plan that others are to be timed beside " + refused + "; they are timed by themselves");
+    return;
   }
-  if (!(found.time_us > 0)) {
-    const DeviceLock::Hold hold = lock.for_timing();
-    const Exchange exchange = ask(Task::level, found.kernels, true, limit);
-    if (exchange.outcome != Outcome::ok) return refuse(exchange.message);
-    found.time_us = found.agree ? found.agree(exchange.reply.level_us) : exchange.reply.level_us;
-  }
+  if (!is_known && found.agree) found.time_us = found.agree(found.time_us);
   reference = std::move(found);
 }
 
 /// Asks for a comparison and tells `progress` how far it is.
-Exchange Session::Impl::ask_watched(Request request, const std::function<void(int, int)>& progress) {
+Exchange Session::Impl::ask_watched(MeasuringUnit& unit, Request request,
+                                    const std::function<void(int, int)>& progress) {
   const int plans = static_cast<int>(request.plans.size());
   const int samples = samples_of_pairs(plans, request.pairs);
+  WorkerHost& host = unit.host;
   const std::uint64_t before = host.steps() + request.plans.size();  // each is loaded, which is a step
   if (progress) {
-    watch = [&progress, this, before, samples] {
+    watch = [&progress, &host, before, samples] {
       const std::uint64_t steps = host.steps();
       const std::uint64_t taken = steps > before ? steps - before : 0;
       progress(static_cast<int>(std::min<std::uint64_t>(taken, static_cast<std::uint64_t>(samples))),
@@ -303,12 +323,12 @@ Exchange Session::Impl::ask_watched(Request request, const std::function<void(in
     std::function<void()>& watch;
     ~Unwatch() { watch = {}; }
   } unwatch{watch};
-  return host.ask(std::move(request), {options.run_timeout, true});
+  return units.ask(unit, std::move(request), {options.run_timeout, true});
 }
 
 /// Compares the plans whose outcome is still open. A plan that ends the worker is taken out, the others begin
 /// again.
-void Session::Impl::compare_live(std::span<const PlanKernels> plans, int pairs,
+void Session::Impl::compare_live(MeasuringUnit& unit, std::span<const PlanKernels> plans, int pairs,
                                  std::vector<PairedComparison>& results,
                                  const std::function<void(int, int)>& progress) {
   for (;;) {
@@ -323,8 +343,8 @@ void Session::Impl::compare_live(std::span<const PlanKernels> plans, int pairs,
       request.plans.push_back(plans[i]);
     }
     if (live.empty() || live.front() != 0) return;
-    const DeviceLock::Hold hold = lock.for_timing();
-    const Exchange exchange = ask_watched(std::move(request), progress);
+    const DeviceLock::Hold hold = unit.lock.for_timing();
+    const Exchange exchange = ask_watched(unit, std::move(request), progress);
     if (exchange.outcome != Outcome::ok) {
       PairedComparison& culprit = results[live.at(static_cast<std::size_t>(exchange.candidate))];
       culprit.outcome = exchange.outcome;
@@ -334,6 +354,7 @@ void Session::Impl::compare_live(std::span<const PlanKernels> plans, int pairs,
     const int comparisons = static_cast<int>(live.size()) - 1;
     for (std::size_t i = 0; i < live.size(); ++i) {
       conclude(results[live[i]], exchange.reply.series.at(i), comparisons, pairs);
+      results[live[i]].device_uuid = unit.use.uuid;
     }
     results[0].low = results[0].high = 1;  // the baseline with itself
     return;
@@ -354,7 +375,7 @@ lower::Target Session::target() const { return impl_->device.target; }
 
 std::vector<backend::CompileResult> Session::compile(std::span<const codegen::AnyKernel> kernels,
                                                      const std::function<void(int, int)>& progress) {
-  const DeviceLock::Hold hold = impl_->lock.for_compiling();
+  const std::vector<DeviceLock::Hold> holds = impl_->units.hold_for_compiling();
   const AddSeconds clock(impl_->spent.compile_s);
   auto results = impl_->device.compiler->compile(kernels, progress);
   impl_->spent.compiled += static_cast<int>(std::count_if(
@@ -377,6 +398,12 @@ CheckResult Session::check_plan(const PlanKernels& kernels) {
 
 void Session::time_beside(std::function<TimingReference()> find) { impl_->find_reference = std::move(find); }
 
+void Session::measure_batch(const NextCandidate& next, const MeasuredCandidate& done) {
+  impl_->measure_batch(next, done);
+}
+
+std::vector<DeviceUse> Session::devices() const { return impl_->units.uses(); }
+
 Measurement Session::measure_segment(const CompiledKernel& kernel) { return impl_->measure({kernel}, false); }
 
 Measurement Session::measure_plan(const PlanKernels& kernels) {
@@ -396,7 +423,8 @@ std::vector<PairedComparison> Session::compare_plans(std::span<const PlanKernels
     results[i].outcome = check.outcome;
     results[i].message = check.message;
   }
-  impl_->compare_live(plans, pairs, results, progress);
+  impl_->units.on_first(
+      [&](MeasuringUnit& unit) { impl_->compare_live(unit, plans, pairs, results, progress); });
   for (std::size_t i = 1; i < results.size(); ++i) {
     if (results[i].outcome != Outcome::ok || results[i].pairs > 0) continue;
     results[i].outcome = Outcome::skipped;
@@ -407,12 +435,14 @@ std::vector<PairedComparison> Session::compare_plans(std::span<const PlanKernels
 
 PairedComparison Session::compare_with_parts(const PlanKernels& plan, int rounds) {
   require_whole(plan);
-  Request request;
-  request.task = Task::parts;
-  request.plans = {plan};
-  request.pairs = rounds;
-  const DeviceLock::Hold hold = impl_->lock.for_timing();
-  const Exchange exchange = impl_->host.ask(std::move(request), {impl_->options.run_timeout, true});
+  const Exchange exchange = impl_->units.on_first([&](MeasuringUnit& unit) {
+    Request request;
+    request.task = Task::parts;
+    request.plans = {plan};
+    request.pairs = rounds;
+    const DeviceLock::Hold hold = unit.lock.for_timing();
+    return impl_->units.ask(unit, std::move(request), {impl_->options.run_timeout, true});
+  });
   PairedComparison result;
   result.outcome = exchange.outcome;
   result.message = exchange.message;
@@ -429,13 +459,15 @@ PlanProfile Session::profile_plan(const PlanKernels& kernels, int passes) {
     profile.message = check.message;
     return profile;
   }
-  Request request;
-  request.task = Task::profile;
-  request.whole = true;
-  request.plans = {kernels};
-  request.passes = passes;
-  const DeviceLock::Hold hold = impl_->lock.for_timing();
-  Exchange exchange = impl_->host.ask(std::move(request), {impl_->options.run_timeout, true});
+  Exchange exchange = impl_->units.on_first([&](MeasuringUnit& unit) {
+    Request request;
+    request.task = Task::profile;
+    request.whole = true;
+    request.plans = {kernels};
+    request.passes = passes;
+    const DeviceLock::Hold hold = unit.lock.for_timing();
+    return impl_->units.ask(unit, std::move(request), {impl_->options.run_timeout, true});
+  });
   if (exchange.outcome == Outcome::ok) return std::move(exchange.reply.profile);
   profile.outcome = exchange.outcome;
   profile.message = exchange.message;
@@ -444,8 +476,10 @@ PlanProfile Session::profile_plan(const PlanKernels& kernels, int passes) {
 
 std::vector<float> Session::run_plan(const PlanKernels& kernels) {
   require_whole(kernels);
-  const DeviceLock::Hold hold = impl_->lock.for_compiling();
-  Exchange exchange = impl_->ask(Task::run, kernels, true);
+  Exchange exchange = impl_->units.on_first([&](MeasuringUnit& unit) {
+    const DeviceLock::Hold hold = unit.lock.for_compiling();
+    return impl_->ask(unit, Task::run, kernels, true, impl_->options.run_timeout);
+  });
   if (exchange.outcome != Outcome::ok) {
     throw base::EnvironmentError("running the plan failed: it " + exchange.message);
   }

@@ -1,4 +1,4 @@
-// Session: compile, check and time candidates of one problem on one device, harmlessly.
+// Session: compile, check and time candidates of one problem on one device, or several of a kind, harmlessly.
 //
 // The session lives in the searching process and never runs generated code itself: it starts disposable
 // worker processes (`fusetune worker`) that load kernels, check them against the oracle and time them. A
@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,10 +37,10 @@ inline constexpr int kProtocolVersion = 2;
 
 struct SessionOptions {
   DeviceKind device = DeviceKind::cpu;
-  int ordinal = 0;  // cuda: which of the devices that the driver lists
-  int threads = 0;  // cpu: of a kernel; 0: all CPUs of this process
-  std::string isa;  // cpu: empty: the best this CPU runs
-  std::string cxx;  // cpu: empty: find one
+  std::vector<int> ordinals = {0};  // cuda: which of the devices that the driver lists, all of one kind
+  int threads = 0;                  // cpu: of a kernel; 0: all CPUs of this process
+  std::string isa;                  // cpu: empty: the best this CPU runs
+  std::string cxx;                  // cpu: empty: find one
   CacheMode cache = CacheMode::model;
   int samples = 12;  // screening samples per candidate
   double min_sample_seconds = 1e-3;
@@ -85,6 +86,7 @@ struct PairedComparison {
   double high = 1;
   int pairs = 0;
   std::vector<double> samples_us;  // behind time_b, in the order of the pairs
+  std::string device_uuid;         // of the device that all plans were compared on; empty: a CPU
 
   /// Compared (`ok`), and the interval includes 1 or the ratio is within 0.5 % of it: no difference worth a
   /// claim.
@@ -126,12 +128,32 @@ struct PlanProfile {
   int dropped = 0;                  // passes from which other processes took CPU time
 };
 
+/// One of a batch to be checked and timed.
+struct BatchCandidate {
+  std::size_t id = 0;  // the caller's name for it
+  PlanKernels kernels;
+  bool whole = false;  // a plan; else one segment
+};
+
+/// What a batch gets its candidates from. `idle`: nothing is being measured, so that it may wait for one. No
+/// candidate: there is none, or, unless idle, none for the moment.
+using NextCandidate = std::function<std::optional<BatchCandidate>(bool idle)>;
+using MeasuredCandidate = std::function<void(std::size_t id, Measurement)>;
+
+/// A device of a session, and what it did.
+struct DeviceUse {
+  std::string name;   // "GPU 1"; "CPU"
+  std::string uuid;   // of a GPU
+  int measured = 0;   // candidates
+  bool lost = false;  // it no longer answers; what is left is measured on the others
+};
+
 /// Where a session's time went, seconds by the clock.
 struct Spent {
   double compile_s = 0;
-  int compiled = 0;  // kernels that were not in the cache
-  double measure_s = 0;
-  int measured = 0;  // candidates checked and timed, one call each
+  int compiled = 0;      // kernels that were not in the cache
+  double measure_s = 0;  // while at least one candidate was measured
+  int measured = 0;      // candidates checked and timed, one call each
 };
 
 class Session {
@@ -149,7 +171,7 @@ class Session {
                                               const std::function<void(int, int)>& progress = {});
   /// How many of these compile() would have to compile, the others being in the cache.
   std::size_t count_missing(std::span<const codegen::AnyKernel> kernels) const;
-  /// By compile(), measure_segment() and measure_plan() so far.
+  /// By compile(), measure_batch(), measure_segment() and measure_plan() so far.
   const Spent& spent() const;
   /// Checks one segment on the oracle's inputs, without timing.
   CheckResult check_segment(const backend::CompiledKernel& kernel);
@@ -159,6 +181,13 @@ class Session {
   /// Where that plan has no kernels or does not run right, which is said, and without this call, candidates
   /// are timed by themselves.
   void time_beside(std::function<TimingReference()> find);
+  /// Checks, then times candidates, each as soon as a device is free, until there is no next one. `done` gets
+  /// each result when it is there, in whatever order; on one device, in theirs. Where a device is lost, which
+  /// is said, another measures what ran there; where that one ends its worker too, the candidate is to blame.
+  /// The last device's loss is a base::EnvironmentError. What is thrown ends the workers that are measuring.
+  void measure_batch(const NextCandidate& next, const MeasuredCandidate& done);
+  /// The devices of the options, in their order. Whatever is not a batch runs on the first that is not lost.
+  std::vector<DeviceUse> devices() const;
   /// Checks, then times one segment (cache mode and samples of the options).
   Measurement measure_segment(const backend::CompiledKernel& kernel);
   /// Checks, then times one whole plan.

@@ -57,9 +57,9 @@ SessionDevice open_cpu(const block::Problem& problem, const SessionOptions& opti
   device.target = backend::cpu::target_of(cpu, isa, threads);
   device.environment = describe_environment(cpu, isa, threads, compiler, options.cache);
   device.compiler = backend::cpu::make_device_compiler(compiler, isa, compile_options(options));
-  device.executor.threads = threads;
   device.cache_bytes = cpu.l3_bytes;
-  device.lock = kCpuDevice;
+  device.instances = {{.name = "CPU", .uuid = {}, .lock = std::string(kCpuDevice), .executor = {}}};
+  device.instances.front().executor.threads = threads;
   return device;
 }
 
@@ -76,13 +76,36 @@ backend::cuda::Driver open_driver() {
   }
 }
 
+const backend::cuda::DriverDevice& gpu_at(const std::vector<backend::cuda::DriverDevice>& gpus, int ordinal) {
+  if (ordinal < 0 || ordinal >= std::ssize(gpus))
+    throw base::EnvironmentError("there is no CUDA device " + std::to_string(ordinal) +
+                                 ": the driver lists " + std::to_string(gpus.size()) + kWithoutGpu);
+  return gpus[static_cast<std::size_t>(ordinal)];
+}
+
+/// The times of all GPUs of a session have to be of one environment.
+void require_alike(const Environment& first, const Environment& other, int first_ordinal, int ordinal) {
+  const std::string differs = difference(first, other);
+  if (!differs.empty())
+    throw base::UsageError("--device: GPUs " + std::to_string(first_ordinal) + " and " +
+                           std::to_string(ordinal) + " are not of one kind (" + differs +
+                           "), so that their times cannot be compared; name GPUs of one kind, as "
+                           "`fusetune devices` lists them, and search on the others by themselves");
+}
+
+DeviceInstance instance_of(const backend::cuda::DriverDevice& gpu, int ordinal) {
+  DeviceInstance instance;
+  instance.name = "GPU " + std::to_string(ordinal);
+  instance.uuid = gpu.uuid;
+  instance.lock = gpu.uuid;  // ordinals are of this process: CUDA_VISIBLE_DEVICES
+  instance.executor.device = ordinal;
+  return instance;
+}
+
 SessionDevice open_cuda(const SessionOptions& options) {
   const backend::cuda::Driver driver = open_driver();
   const std::vector<backend::cuda::DriverDevice> devices = driver.devices();
-  if (options.ordinal < 0 || options.ordinal >= std::ssize(devices))
-    throw base::EnvironmentError("there is no CUDA device " + std::to_string(options.ordinal) +
-                                 ": the driver lists " + std::to_string(devices.size()) + kWithoutGpu);
-  const backend::cuda::DriverDevice& gpu = devices[static_cast<std::size_t>(options.ordinal)];
+  const backend::cuda::DriverDevice& gpu = gpu_at(devices, options.ordinals.at(0));
   const backend::cuda::Nvrtc nvrtc;
   const backend::cuda::Architecture architecture =
       backend::cuda::architecture_of_device(gpu.compute_capability, nvrtc.architectures());
@@ -95,11 +118,18 @@ SessionDevice open_cuda(const SessionOptions& options) {
                                    .multiprocessors = gpu.multiprocessors,
                                    .library = backend::cuda::find_cublaslt()};
   device.compiler = backend::cuda::make_device_compiler(nvrtc, architecture, cubins, options.poll);
-  device.environment = describe_environment(
-      driver, gpu, nvrtc, backend::cuda::CubinCompiler(nvrtc, cubins).options(architecture), options.cache);
-  device.executor.device = options.ordinal;
+  const auto describe = [&](const backend::cuda::DriverDevice& each) {
+    return describe_environment(driver, each, nvrtc,
+                                backend::cuda::CubinCompiler(nvrtc, cubins).options(architecture),
+                                options.cache);
+  };
+  device.environment = describe(gpu);
   device.cache_bytes = gpu.l2_bytes;
-  device.lock = "cuda-" + std::to_string(options.ordinal);
+  for (const int ordinal : options.ordinals) {
+    const backend::cuda::DriverDevice& each = gpu_at(devices, ordinal);
+    require_alike(device.environment, describe(each), options.ordinals.front(), ordinal);
+    device.instances.push_back(instance_of(each, ordinal));
+  }
   return device;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "base/error.h"
 #include "base/number.h"
@@ -35,7 +36,10 @@ WorkerHost::WorkerHost(std::filesystem::path program, WorkerSetup setup, std::fu
 
 WorkerHost::~WorkerHost() = default;
 
-void WorkerHost::retire() { child_.reset(); }
+void WorkerHost::retire() {
+  child_.reset();
+  pending_.reset();
+}
 
 void WorkerHost::start() {
   if (child_) return;
@@ -69,41 +73,86 @@ bool WorkerHost::send(const Request& request) {
 }
 
 Exchange WorkerHost::ask(Request request, const Limit& limit) {
-  // A worker that ended while it had nothing to do (killed by somebody) costs no candidate: ask another one.
-  for (int attempt = 0; attempt < 2; ++attempt) {
+  begin(std::move(request), limit);
+  for (;;) {
+    if (std::optional<Exchange> exchange = take()) return std::move(*exchange);
+    WorkerHost* const self[] = {this};
+    wait_for_any(self, kPollSeconds);
+    poll();
+  }
+}
+
+void WorkerHost::begin(Request request, const Limit& limit) {
+  if (pending_) throw base::InternalError("a measuring process was asked before it answered");
+  dispatch({std::move(request), limit});
+}
+
+/// A worker that ended while it had nothing to do (killed by somebody) costs no candidate: another one is
+/// asked.
+void WorkerHost::dispatch(Pending pending) {
+  constexpr int kAttempts = 2;
+  while (pending.attempts++ < kAttempts) {
     start();
-    request.number = ++requests_;
-    if (!send(request)) {
-      child_.reset();
-      continue;
+    pending.request.number = ++requests_;
+    pending.steps = progress().steps;
+    pending.since = std::chrono::steady_clock::now();
+    if (send(pending.request)) {
+      pending_ = std::move(pending);
+      return;
     }
-    Exchange exchange = receive(request, limit);
-    if (exchange.outcome != Outcome::crashed || began(request)) return exchange;
+    child_.reset();
   }
   throw base::EnvironmentError(
       "measuring processes end before they begin to work; is something killing them?");
 }
 
-/// Waits for a message. A limit per step starts anew whenever the worker took one in between.
-Wait WorkerHost::wait(std::string& message, const Limit& limit) {
-  for (;;) {
-    const std::uint64_t steps = progress().steps;
-    const Wait wait = wait_polling(message, limit.seconds);
-    if (wait != Wait::timeout || !limit.per_step || progress().steps == steps) return wait;
+std::optional<Exchange> WorkerHost::take() {
+  std::string message;
+  const Wait wait = child_->receive(message, 0);
+  if (wait == Wait::timeout && seconds_left() > 0) return std::nullopt;
+  Pending asked = *std::exchange(pending_, std::nullopt);
+  Exchange exchange =
+      wait == Wait::message ? understand(asked.request, message, asked.limit) : ended(wait, asked.limit);
+  if (exchange.outcome != Outcome::crashed || began(asked.request)) return exchange;
+  dispatch(std::move(asked));
+  return std::nullopt;
+}
+
+/// Until the limit of what is asked is over. One per step starts anew whenever the worker took one.
+double WorkerHost::seconds_left() {
+  const auto now = std::chrono::steady_clock::now();
+  if (pending_->limit.per_step && progress().steps != pending_->steps) {
+    pending_->steps = progress().steps;
+    pending_->since = now;
+  }
+  return pending_->limit.seconds - std::chrono::duration<double>(now - pending_->since).count();
+}
+
+void WorkerHost::wait_for_any(std::span<WorkerHost* const> hosts, double seconds) {
+  std::vector<base::ChildProcess*> children;
+  for (WorkerHost* const host : hosts) {
+    children.push_back(host->child_.get());
+    seconds = std::min(seconds, host->seconds_left());
+  }
+  base::ChildProcess::wait_for_any(children, seconds);
+}
+
+void WorkerHost::poll() {
+  if (!poll_) return;
+  try {
+    poll_();
+  } catch (...) {
+    retire();
+    throw;
   }
 }
 
-Wait WorkerHost::wait_polling(std::string& message, double seconds) {
-  for (double left = seconds; left > 0; left -= kPollSeconds) {
+/// Waits for a message of what is no candidate: its limit is of the whole.
+Wait WorkerHost::wait(std::string& message, const Limit& limit) {
+  for (double left = limit.seconds; left > 0; left -= kPollSeconds) {
     const Wait wait = child_->receive(message, std::min(left, kPollSeconds));
     if (wait != Wait::timeout) return wait;
-    if (!poll_) continue;
-    try {
-      poll_();
-    } catch (...) {
-      retire();
-      throw;
-    }
+    poll();
   }
   return Wait::timeout;
 }
@@ -111,6 +160,10 @@ Wait WorkerHost::wait_polling(std::string& message, double seconds) {
 Exchange WorkerHost::receive(const Request& request, const Limit& limit) {
   std::string message;
   if (const Wait wait = this->wait(message, limit); wait != Wait::message) return ended(wait, limit);
+  return understand(request, message, limit);
+}
+
+Exchange WorkerHost::understand(const Request& request, const std::string& message, const Limit& limit) {
   Exchange exchange;
   exchange.reply = decode_reply(message);
   if (!exchange.reply.error.empty()) {

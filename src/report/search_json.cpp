@@ -30,6 +30,7 @@ void add_measurement(Json& json, const measure::Measurement& measurement) {
     json["reference_us"] = measurement.reference_us;
     json["slowdown"] = finite(measurement.slowdown);
   }
+  if (!measurement.device_uuid.empty()) json["device_uuid"] = measurement.device_uuid;
 }
 
 Json segment_json(const store::TuningRecord& record) {

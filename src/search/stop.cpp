@@ -51,6 +51,11 @@ std::string StopRule::reached(double elapsed_seconds) const {
   return {};
 }
 
+bool StopRule::may_begin(double elapsed_seconds, std::size_t measuring) const {
+  const std::optional<std::int64_t> left = trials_left();
+  return reached(elapsed_seconds).empty() && (!left || *left > static_cast<std::int64_t>(measuring));
+}
+
 std::optional<std::int64_t> StopRule::trials_left() const {
   if (!conditions_.trials) return std::nullopt;
   return std::max<std::int64_t>(0, *conditions_.trials - trials_);

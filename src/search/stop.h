@@ -1,6 +1,7 @@
 // When a search ends before its strategy runs out of candidates.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,6 +27,8 @@ class StopRule {
   void measured(double best_sum_us);
   /// Empty: go on. Else the reason, for the summary.
   std::string reached(double elapsed_seconds) const;
+  /// Whether another candidate may begin while `measuring` others have no result yet.
+  bool may_begin(double elapsed_seconds, std::size_t measuring) const;
   std::int64_t trials() const { return trials_; }
   /// Candidates that --trials still allows; nullopt: it was not given.
   std::optional<std::int64_t> trials_left() const;

@@ -48,10 +48,11 @@ void write_comparison(SQLite::Database& database, std::int64_t run, int position
   SQLite::Statement statement(
       database,
       "INSERT INTO comparison (run, position, plan, baseline, outcome, message, ratio, low, high, pairs,"
-      " median_us, mad_us, min_us, sample_count, whole_over_sum, whole_over_sum_low, whole_over_sum_high)"
+      " median_us, mad_us, min_us, sample_count, whole_over_sum, whole_over_sum_low, whole_over_sum_high,"
+      " device_uuid)"
       " VALUES (:run, :position, :plan, :baseline, :outcome, :message, :ratio, :low, :high, :pairs,"
       " :median_us, :mad_us, :min_us, :sample_count, :whole_over_sum, :whole_over_sum_low,"
-      " :whole_over_sum_high)");
+      " :whole_over_sum_high, :device_uuid)");
   bind_run(statement, run);
   statement.bind(":position", position);
   statement.bind(":plan", plan);
@@ -67,6 +68,7 @@ void write_comparison(SQLite::Database& database, std::int64_t run, int position
   bind_number(statement, ":whole_over_sum_low", parts.low, comparison.whole_over_sum.has_value());
   bind_number(statement, ":whole_over_sum_high", parts.high, comparison.whole_over_sum.has_value());
   bind_time(statement, measurement);
+  bind_device(statement, measurement);
   statement.exec();
 }
 
@@ -83,7 +85,8 @@ const char* const kSelectComparisons =
     " c.outcome AS seen_outcome, c.message AS seen_message, c.ratio AS ratio, c.low AS low, c.high AS high,"
     " c.pairs AS pairs, c.median_us AS seen_median_us, c.mad_us AS seen_mad_us, c.min_us AS seen_min_us,"
     " c.sample_count AS seen_count, c.whole_over_sum AS whole_over_sum,"
-    " c.whole_over_sum_low AS whole_over_sum_low, c.whole_over_sum_high AS whole_over_sum_high"
+    " c.whole_over_sum_low AS whole_over_sum_low, c.whole_over_sum_high AS whole_over_sum_high,"
+    " c.device_uuid AS seen_device_uuid"
     " FROM comparison c JOIN plan_measurement s ON s.id = c.plan JOIN problem p ON p.id = s.problem"
     " JOIN environment e ON e.id = s.environment WHERE ";
 
@@ -117,6 +120,7 @@ ComparisonRecord read_comparison(SQLite::Statement& row) {
   measurement = {};
   measurement.outcome = measure::parse_outcome(row.getColumn("seen_outcome").getString());
   measurement.message = row.getColumn("seen_message").getString();
+  measurement.device_uuid = row.getColumn("seen_device_uuid").getString();
   comparison.pairs = row.getColumn("pairs");
   if (measurement.outcome != Outcome::ok) return comparison;
   measurement.time = {row.getColumn("seen_median_us").getDouble(), row.getColumn("seen_mad_us").getDouble(),

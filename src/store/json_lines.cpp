@@ -38,6 +38,10 @@ void put_time(Json& json, const measure::Measurement& measurement) {
   json["sample_count"] = measurement.time.count;
 }
 
+void put_device(Json& json, const measure::Measurement& measurement) {
+  if (!measurement.device_uuid.empty()) json["device_uuid"] = measurement.device_uuid;
+}
+
 void put_trial(Json& json, const Trial& trial, const std::map<std::int64_t, std::int64_t>& numbers) {
   put_time(json, trial.measurement);
   if (trial.measurement.outcome == Outcome::ok) json["samples_us"] = trial.measurement.samples_us;
@@ -48,6 +52,7 @@ void put_trial(Json& json, const Trial& trial, const std::map<std::int64_t, std:
     json["reference_us"] = trial.measurement.reference_us;
     json["slowdown"] = number_or_null(trial.measurement.slowdown);
   }
+  put_device(json, trial.measurement);
   json["attempts"] = trial.attempts;
   json["abandoned"] = trial.abandoned;
   json["repeat_command"] = trial.repeat_command;
@@ -108,6 +113,7 @@ Json comparison_json(const ComparisonRecord& comparison, std::int64_t run) {
   Json json = {{"kind", "comparison"}, {"run", run}, {"plan", plan_key(comparison.plan)}};
   const bool ok = comparison.plan.measurement.outcome == Outcome::ok;
   put_time(json, comparison.plan.measurement);
+  put_device(json, comparison.plan.measurement);
   json["ratio"] = number_or_null(comparison.ratio, ok);
   json["low"] = number_or_null(comparison.low, ok);
   json["high"] = number_or_null(comparison.high, ok);
@@ -190,6 +196,10 @@ void read_time(const Line& from, measure::Measurement& measurement) {
   if (measurement.outcome != Outcome::ok) return;
   measurement.time = {from.number("median_us"), from.number("mad_us", true), from.number("min_us"),
                       from.small("sample_count", 1)};
+}
+
+void read_device(const Line& from, measure::Measurement& measurement) {
+  if (from.names("device_uuid")) measurement.device_uuid = from.text("device_uuid", false);
 }
 
 std::string cache_mode(const Line& from) {
@@ -331,6 +341,7 @@ void Reader::read_trial(const Line& from, Trial& trial) const {
     measurement.reference_us = from.number("reference_us");
     measurement.slowdown = from.number("slowdown");
   }
+  read_device(from, measurement);
   trial.attempts = from.small("attempts", 1);
   trial.abandoned = from.small("abandoned", 0);
   trial.repeat_command = from.text("repeat_command");
@@ -403,6 +414,7 @@ void Reader::read_comparison(const Line& from) {
   if (!plans_.contains(plan_key(comparison.plan).dump()))
     throw from.bad("plan", "one that an earlier line describes");
   read_time(from, comparison.plan.measurement);
+  read_device(from, comparison.plan.measurement);
   comparison.pairs = from.small("pairs", 0);
   if (comparison.plan.measurement.outcome == Outcome::ok) {
     comparison.ratio = from.number("ratio");

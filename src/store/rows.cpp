@@ -20,11 +20,12 @@ constexpr const char* kAbandonedMessage =
     "the searching process ended while this candidate ran: it was killed, or the candidate brought the "
     "machine down";
 
-constexpr std::array<std::string_view, 20> kTrialColumns = {
+constexpr std::array<std::string_view, 21> kTrialColumns = {
     "run",         "outcome",        "message",         "median_us",    "mad_us",
     "min_us",      "sample_count",   "samples",         "dropped",      "owner",
     "attempts",    "repeat_command", "compile_limit_s", "run_limit_s",  "norm_error",
-    "worst_error", "abandoned",      "created",         "reference_us", "slowdown"};
+    "worst_error", "abandoned",      "created",         "reference_us", "slowdown",
+    "device_uuid"};
 
 bool is_time(double us) { return std::isfinite(us) && us > 0; }
 
@@ -104,6 +105,14 @@ void bind_time(SQLite::Statement& statement, const measure::Measurement& measure
   }
 }
 
+void bind_device(SQLite::Statement& statement, const measure::Measurement& measurement) {
+  if (measurement.device_uuid.empty()) {
+    statement.bind(":device_uuid");
+  } else {
+    statement.bind(":device_uuid", measurement.device_uuid);
+  }
+}
+
 void bind_trial(SQLite::Statement& statement, const Trial& trial, bool started, const std::string& owner) {
   const measure::Measurement& measurement = trial.measurement;
   bind_run(statement, trial.run);
@@ -122,6 +131,7 @@ void bind_trial(SQLite::Statement& statement, const Trial& trial, bool started, 
   const bool beside_reference = measurement.reference_us > 0;
   bind_number(statement, ":reference_us", measurement.reference_us, beside_reference);
   bind_number(statement, ":slowdown", measurement.slowdown, beside_reference);
+  bind_device(statement, measurement);
   statement.bind(":owner", owner);
   statement.bind(":attempts", trial.attempts);
   statement.bind(":abandoned", trial.abandoned);
@@ -154,6 +164,7 @@ bool read_trial(SQLite::Statement& row, Trial& trial, std::string& owner) {
   measurement.worst_error = row.getColumn("worst_error").getDouble();
   measurement.reference_us = row.getColumn("reference_us").getDouble();
   if (measurement.reference_us > 0) measurement.slowdown = row.getColumn("slowdown").getDouble();
+  measurement.device_uuid = row.getColumn("device_uuid").getString();
   if (measurement.outcome == measure::Outcome::ok) {
     measurement.time = read_time(row);
     // Version 1 kept no samples of plans.

@@ -42,6 +42,8 @@ void bind_number(SQLite::Statement& statement, const char* name, double value, b
 void bind_run(SQLite::Statement& statement, std::int64_t run);
 /// The columns of a summary; NULL unless the outcome is `ok`.
 void bind_time(SQLite::Statement& statement, const measure::Measurement& measurement);
+/// `device_uuid`; NULL where it is empty.
+void bind_device(SQLite::Statement& statement, const measure::Measurement& measurement);
 /// All columns of a trial, `outcome` and `owner` included.
 void bind_trial(SQLite::Statement& statement, const Trial& trial, bool started, const std::string& owner);
 

@@ -228,6 +228,26 @@ TEST(ChildProcess, HangingChildTimesOutAndCanBeKilled) {
   child.kill();  // harmless
 }
 
+TEST(ChildProcess, OfSeveralTheFirstToSpeakOrEndIsNoticed) {
+  ChildProcess echo({TEST_CHILD, "echo"}), hang({TEST_CHILD, "hang"});
+  ChildProcess* const both[] = {&hang, &echo};
+  const auto seconds_until = [&](double timeout) {
+    const auto start = std::chrono::steady_clock::now();
+    ChildProcess::wait_for_any(both, timeout);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  EXPECT_GE(seconds_until(0.05), 0.05) << "neither has anything to say";
+  echo.send("hello");
+  EXPECT_LT(seconds_until(30), 20);
+  std::string got;
+  EXPECT_EQ(hang.receive(got, 0), ChildProcess::Wait::timeout);
+  ASSERT_EQ(echo.receive(got, 0), ChildProcess::Wait::message);
+  EXPECT_EQ(got, "hello");
+  hang.kill();
+  EXPECT_LT(seconds_until(30), 20);
+  EXPECT_EQ(hang.receive(got, 0), ChildProcess::Wait::ended);
+}
+
 TEST(ChildProcess, DeadChildIsDescribed) {
   std::string got;
   ChildProcess crashes({TEST_CHILD, "segfault"});

@@ -79,6 +79,22 @@ TEST(SearchBudget, NothingLeftTakesNoTime) {
   EXPECT_EQ(make_budget(rehearsal, nothing).total_s(), 0);
 }
 
+// What one device did in 20 s, two do in 10.
+TEST(SearchBudget, DevicesShareWhatThereIsToMeasure) {
+  SearchTime of_two = kEarlier;
+  of_two.measure_s = 10;
+  of_two.devices = 2;
+  const PastSearch searches[] = {past("p", kEarlier), past("p", of_two)};
+  BudgetInputs shared = inputs(searches);
+  EXPECT_DOUBLE_EQ(make_budget(ten_candidates(100), shared).device.seconds.value(), 5);
+  shared.devices = 4;
+  EXPECT_DOUBLE_EQ(make_budget(ten_candidates(100), shared).device.seconds.value(), 1.25);
+  BudgetInputs unknown = inputs();
+  const double alone = make_budget(ten_candidates(3000), unknown).device.seconds.value();
+  unknown.devices = 2;
+  EXPECT_DOUBLE_EQ(make_budget(ten_candidates(3000), unknown).device.seconds.value(), alone / 2);
+}
+
 // The limit is for compiling and measuring; the finals come after it.
 TEST(SearchBudget, TimeLimitCutsShort) {
   const PastSearch searches[] = {past("p", kEarlier)};
@@ -100,13 +116,16 @@ TEST(SearchBudget, PastSearchesAreReadFromTheirRuns) {
     record.result = result;
     return record;
   };
-  const std::string took = json{{"took", to_json(kEarlier)}}.dump();
+  SearchTime of_two = kEarlier;
+  of_two.devices = 2;
+  const std::string took = json{{"took", to_json(of_two)}}.dump();
   const store::RunRecord runs[] = {run("here", took), run("elsewhere", took), run("here", ""),
                                    run("here", R"({"seconds": 3})"), run("here", "no json")};
   const std::vector<PastSearch> found = past_searches(runs, "here");
   ASSERT_EQ(found.size(), 1);
   EXPECT_EQ(found[0].settings, "s");
   EXPECT_EQ(found[0].time.compiled, kEarlier.compiled);
+  EXPECT_EQ(found[0].time.devices, 2);
   EXPECT_EQ(found[0].time.measured, kEarlier.measured);
   EXPECT_EQ(found[0].time.measure_s, kEarlier.measure_s);
   EXPECT_EQ(found[0].time.finals_s, kEarlier.finals_s);

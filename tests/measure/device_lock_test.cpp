@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 
@@ -45,6 +46,35 @@ TEST_F(DeviceLockTest, WhileOneTimesNobodyElseTimesOrCompiles) {
   const DeviceLock::Hold hold = lock.for_compiling();
   EXPECT_FALSE(is_free(&DeviceLock::for_timing));
   EXPECT_TRUE(is_free(&DeviceLock::for_compiling));
+}
+
+TEST_F(DeviceLockTest, TryingDoesNotWait) {
+  DeviceLock lock(device_), other(device_);
+  {
+    const std::optional<DeviceLock::Hold> hold = lock.try_for_timing();
+    ASSERT_TRUE(hold);
+    EXPECT_FALSE(other.try_for_timing());
+    EXPECT_FALSE(is_free(&DeviceLock::for_compiling));
+  }
+  {
+    const DeviceLock::Hold hold = lock.for_compiling();
+    EXPECT_FALSE(other.try_for_timing());
+  }
+  EXPECT_TRUE(other.try_for_timing());
+  EXPECT_TRUE(is_free(&DeviceLock::for_timing)) << "what was not kept is free again";
+}
+
+TEST_F(DeviceLockTest, AHoldThatMovesIsHeldOnce) {
+  DeviceLock lock(device_);
+  std::optional<DeviceLock::Hold> kept;
+  {
+    std::optional<DeviceLock::Hold> hold = lock.try_for_timing();
+    ASSERT_TRUE(hold);
+    kept.emplace(std::move(*hold));
+  }
+  EXPECT_FALSE(is_free(&DeviceLock::for_timing));
+  kept.reset();
+  EXPECT_TRUE(is_free(&DeviceLock::for_timing));
 }
 
 // Two searches with caches of their own still share the machine.

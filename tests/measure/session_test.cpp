@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <thread>
 
 #include "base/error.h"
@@ -302,6 +303,49 @@ TEST_F(SessionTest, CandidatesAreTimedBesideTheReferenceWhichIsAskedForOnce) {
   if (thrice.outcome == Outcome::ok) {
     EXPECT_NEAR(thrice.time.median_us / thrice.reference_us, 3, 0.9);
   }
+}
+
+TEST_F(SessionTest, ABatchIsMeasuredInOrderBesideAReferenceThatIsAskedForOnlyThen) {
+  const block::Problem problem = small_problem();
+  SessionOptions options = quick_options();
+  options.threads = 1;
+  Session session(problem, options);
+  const auto kernels =
+      compile(session, {block_kernel(problem, "beside"), merge_heads_kernel(problem, "right"),
+                        merge_heads_kernel(problem, "trapped", "__builtin_trap();")});
+  int asked = 0;
+  session.time_beside([&] {
+    ++asked;
+    return TimingReference{{kernels[0]}, 0};
+  });
+  const auto ignored = [](std::size_t /*id*/, const Measurement& /*measurement*/) {};
+  session.measure_batch([](bool /*idle*/) { return std::nullopt; }, ignored);
+  EXPECT_EQ(asked, 0) << "there was nothing to time beside it";
+
+  const std::vector<BatchCandidate> todo = {
+      {7, {kernels[1]}, false}, {5, {kernels[2]}, false}, {6, {kernels[0]}, true}};
+  auto next = todo.begin();
+  std::vector<std::size_t> order;
+  session.measure_batch(
+      [&](bool idle) {
+        EXPECT_TRUE(idle) << "one device does one thing at a time";
+        return next == todo.end() ? std::nullopt : std::optional(*next++);
+      },
+      [&](std::size_t id, const Measurement& measurement) {
+        order.push_back(id);
+        if (id == 5) {
+          EXPECT_EQ(measurement.outcome, Outcome::crashed);
+        } else {
+          expect_timed(measurement, options.samples);
+        }
+        EXPECT_EQ(measurement.device_uuid, "") << "a CPU has none";
+      });
+  EXPECT_EQ(order, (std::vector<std::size_t>{7, 5, 6}));
+  EXPECT_EQ(asked, 1);
+  ASSERT_EQ(session.devices().size(), 1U);
+  EXPECT_EQ(session.devices()[0].name, "CPU");
+  EXPECT_EQ(session.devices()[0].measured, 3);
+  EXPECT_FALSE(session.devices()[0].lost);
 }
 
 // The first candidate of a session meets cold caches, sleeping CPUs and fresh memory: none of it is in its

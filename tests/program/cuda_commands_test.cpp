@@ -298,6 +298,123 @@ TEST_F(CudaCommands, ALibrarysProductIsChosenWhereItIsFasterAndABundleHasAKernel
   EXPECT_THAT(gone.err, HasSubstr("schedules: 15 recorded"));
 }
 
+constexpr const char* kFirstUuid = "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f";
+
+/// How many candidates each device of a search's JSON measured, by name.
+std::map<std::string, int> measured_by_device(const Json& result) {
+  std::map<std::string, int> measured;
+  for (const Json& device : result.at("devices"))
+    measured[device.at("name").get<std::string>()] = device.at("measured").get<int>();
+  return measured;
+}
+
+/// Faults that make every plan slow but the one kernel that runs the whole block.
+std::string all_slow_but_all_fused() {
+  std::string faults;
+  for (int last = 0; last < block::kOperatorCount - 1; ++last)
+    faults += "slow:segment_0_" + std::to_string(last) + "_ ";
+  return faults;
+}
+
+TEST_F(CudaCommands, TwoGpusFindWhatOneFindsAndEachRowSaysWhichMeasuredIt) {
+  const ScopedVariable pair("FUSETUNE_FAKE_DRIVER", "pair");
+  const ScopedVariable no_library("FUSETUNE_CUBLASLT", "/no/such/libcublasLt.so");  // it is never slow
+  const ScopedVariable faults("FUSETUNE_FAKE_FAULTS", all_slow_but_all_fused());
+  const Outcome both = search({"--device", "0,1"});
+  ASSERT_EQ(both.exit_code, 0) << both.err;
+  const Json result = Json::parse(both.out);
+  std::map<std::string, int> measured = measured_by_device(result);
+  EXPECT_GT(measured["GPU 0"], 0) << both.out;
+  EXPECT_GT(measured["GPU 1"], 0) << both.out;
+  const Outcome one = search({"--db", "one.db"});
+  ASSERT_EQ(one.exit_code, 0) << one.err;
+  const Json alone = Json::parse(one.out);
+  EXPECT_EQ(result.at("best").at("mask"), result.at("references").at("all-fused"))
+      << result.at("finalists").dump(2);
+  EXPECT_EQ(result.at("best").at("mask"), alone.at("best").at("mask"));
+  EXPECT_EQ(result.at("environment"), alone.at("environment"));
+  EXPECT_EQ(result.at("search").at("outcomes"), alone.at("search").at("outcomes"));
+  EXPECT_EQ(result.at("search").at("measured"), alone.at("search").at("measured"));
+
+  EXPECT_EQ(result.at("compared_on"), kFirstUuid);
+  {
+    SQLite::Database rows((directory_.path() / "fusetune.db").string());
+    const auto count = [&](const std::string& table, const std::string& where) {
+      return rows.execAndGet("SELECT count(*) FROM " + table + " WHERE " + where).getInt();
+    };
+    for (const Json& device : result.at("devices")) {
+      const std::string is_device = "device_uuid = '" + device.at("uuid").get<std::string>() + "'";
+      EXPECT_GT(count("segment_measurement", is_device) + count("plan_measurement", is_device), 0) << device;
+    }
+    EXPECT_EQ(count("segment_measurement", "outcome = 'ok' AND device_uuid IS NULL"), 0);
+    EXPECT_EQ(count("plan_measurement", "outcome = 'ok' AND device_uuid IS NULL"), 0);
+    EXPECT_EQ(count("comparison", "outcome = 'ok' AND device_uuid IS NOT '" + std::string(kFirstUuid) + "'"),
+              0);
+  }
+
+  // Another search, of whichever of them, has nothing of this left to measure. Its commands name one GPU, but
+  // for that which goes on with it.
+  const Outcome resumed =
+      run({"search", "--strategy", "mask", "--trials", "1", "--samples", "2", "--min-time", "0.01", "--pairs",
+           "20", "--finalists", "2", "--quiet", "--device", "1,0"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, AllOf(HasSubstr(" 5 reused"), HasSubstr("GPU 1 measured "),
+                                 HasSubstr("all plans compared on GPU "), HasSubstr("--device 1 "),
+                                 Not(HasSubstr("1,0"))));
+}
+
+TEST_F(CudaCommands, ALostGpuLeavesWhatItMeasuredToTheOther) {
+  const ScopedVariable pair("FUSETUNE_FAKE_DRIVER", "pair");
+  const auto losing = [this](const char* faults, const std::string& database) {
+    for (const char* marker : {"lost-40", "lost-41"}) std::filesystem::remove(folder_.path() / marker);
+    const ScopedVariable planted("FUSETUNE_FAKE_FAULTS", faults);
+    return search({"--device", "0,1", "--db", database});
+  };
+  // The second, with its first candidate.
+  const Outcome second = losing("lost1:segment_", "second.db");
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  const Json on_first = Json::parse(second.out);
+  EXPECT_FALSE(on_first.at("devices").at(0).at("lost")) << second.out;
+  EXPECT_TRUE(on_first.at("devices").at(1).at("lost")) << second.out;
+  EXPECT_EQ(measured_by_device(on_first)["GPU 1"], 0) << second.out;
+  EXPECT_FALSE(on_first.at("search").at("outcomes").contains("crashed")) << second.out;
+
+  // The first, while the plan that others are timed beside is checked on it.
+  const Outcome first = losing("lost0:segment_", "first.db");
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  const Json on_second = Json::parse(first.out);
+  EXPECT_TRUE(on_second.at("devices").at(0).at("lost")) << first.out;
+  SQLite::Database rows((directory_.path() / "first.db").string());
+  EXPECT_EQ(rows.execAndGet("SELECT count(*) FROM plan_measurement WHERE outcome = 'ok' AND "
+                            "reference_us IS NULL")
+                .getInt(),
+            0)
+      << "they were timed by themselves";
+  EXPECT_EQ(on_second.at("compared_on"), on_second.at("devices").at(1).at("uuid")) << first.out;
+  EXPECT_EQ(on_second.at("search").at("outcomes"), on_first.at("search").at("outcomes"));
+
+  const Outcome neither = losing("lost0:segment_ lost1:segment_", "neither.db");
+  EXPECT_EQ(neither.exit_code, 3) << neither.out << neither.err;
+}
+
+TEST_F(CudaCommands, DevicesThatCannotBeSharedSayWhy) {
+  const auto said = [&](const std::string& devices) { return search({"--device", devices}).err; };
+  EXPECT_THAT(said("0,0"), HasSubstr("--device 0,0: GPU 0 is named twice"));
+  EXPECT_THAT(said("0,"), HasSubstr("'' is no GPU's number"));
+  EXPECT_THAT(said("0,x"), HasSubstr("'x' is no GPU's number"));
+  EXPECT_THAT(said("0,1"), AllOf(HasSubstr("no CUDA device 1"), HasSubstr("lists 1")));
+  EXPECT_THAT(run({"verify", "0", "--device", "0,1"}).err, HasSubstr("this command runs on one GPU"));
+  EXPECT_THAT(fusetune({"search", "--device", "0,1"}).err,
+              HasSubstr("--device means nothing to --backend cpu: it says which GPUs"));
+  const ScopedVariable odd("FUSETUNE_FAKE_DRIVER", "odd");
+  const Outcome differ = search({"--device", "0,1"});
+  EXPECT_EQ(differ.exit_code, 2);
+  EXPECT_THAT(differ.err, AllOf(HasSubstr("GPUs 0 and 1 are not of one kind (device Fake H100 and Fake A100, "
+                                          "compute 90 and 80"),
+                                HasSubstr("search on the others by themselves")));
+  EXPECT_FALSE(std::filesystem::exists(directory_.path() / "fusetune.db")) << "nothing was measured";
+}
+
 TEST_F(CudaCommands, WhatCannotBeSaysWhy) {
   const Outcome unsearched = run({"export", "best", "--out", "none"});
   EXPECT_EQ(unsearched.exit_code, 2);

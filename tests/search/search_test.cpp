@@ -437,6 +437,17 @@ TEST(StopConditions, ZeroAndNegativeAreUsageErrors) {
   }
 }
 
+TEST(StopRule, WhatIsBeingMeasuredCountsAsATrial) {
+  StopRule rule({.trials = 3, .seconds = 10, .early_stop = {}});
+  EXPECT_TRUE(rule.may_begin(0, 2));
+  EXPECT_FALSE(rule.may_begin(0, 3));
+  rule.measured(1);
+  EXPECT_TRUE(rule.may_begin(0, 1));
+  EXPECT_FALSE(rule.may_begin(0, 2));
+  EXPECT_FALSE(rule.may_begin(10, 0)) << "the time is over";
+  EXPECT_TRUE(StopRule({}).may_begin(1e9, 1000));
+}
+
 TEST(StopRule, StopsByEachCondition) {
   StopRule trials({.trials = 2, .seconds = {}, .early_stop = {}});
   trials.measured(kInfinity);

@@ -81,7 +81,9 @@ TEST_F(ContentsTest, ExportImportExportGivesTheSameBytes) {
   // What was read is used: the finalists are found, measured candidates are answers.
   ASSERT_TRUE(other.find_finalists("inputs"));
   EXPECT_EQ(other.find_finalists("inputs")->at(1).high, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(other.find_finalists("inputs")->at(0).plan.measurement.device_uuid, "GPU-1");
   EXPECT_EQ(other.find(record_of(3, "abc").key)->measurement.time.median_us, 1.0 / 3);
+  EXPECT_EQ(other.find(record_of(3, "abc").key)->measurement.device_uuid, "GPU-1");
   EXPECT_EQ(other.find_plan(plan_of(2).key())->typed_mask, 65535);
   EXPECT_EQ(other.find_plan(plan_of(2).key())->sampled, Sampled::uniform);
   EXPECT_FALSE(other.find(record_of(9, "claimed").key));
@@ -407,7 +409,7 @@ TEST_F(ContentsTest, ACopyHoldsTheLogOfAKilledWriter) {
 
 TEST_F(ContentsTest, AnOlderSchemaIsReadInACopyAndStaysOlder) {
   { const TuningStore store(file_, {.migrations = migrations().first(1)}); }
-  EXPECT_EQ(TuningStore(file_, {.access = Access::copy}).stats().schema_version, 3);
+  EXPECT_EQ(TuningStore(file_, {.access = Access::copy}).stats().schema_version, 4);
   SQLite::Database raw(file_.string());
   EXPECT_EQ(raw.execAndGet("PRAGMA user_version").getInt(), 1);
 }

@@ -53,6 +53,24 @@ INSERT INTO comparison VALUES (32, 7, 1, 22, 21, 'wrong_result', 'differs', NULL
   NULL, NULL, NULL, NULL, NULL);
 )sql";
 
+/// What the program of version 3 wrote: a segment and a plan beside the reference, and one agreed time of
+/// that.
+constexpr const char* kRowsOfVersion3 = R"sql(
+INSERT INTO problem VALUES (3, 'batch=1 seq=16 heads=2 head_size=8');
+INSERT INTO environment VALUES (5, 'env-a', '{"uuid":"GPU-1"}');
+INSERT INTO search_run VALUES (7, 3, 5, 'finished', 'boot/pid/1/2', 1700000000, 1700000100, '{"pairs": 40}',
+  'inputs', '{"best": 1}');
+INSERT INTO segment_measurement VALUES (11, 3, 5, 7, 0, 0, 0, 0, 'tile=6x16', 'abc', 'w=panel16', 'generated',
+  'model', 2, 'samples=12 min_time=0.001 reference=5f', 'ok', '', 12.5, 0.25, 11.25, 3, '[11.25,12.5,12.6]', 1,
+  1e-7, NULL, 'boot/pid/1/2', 2, 1, 'fusetune verify 0', 120, 60, 1700000001, 55, 1.5);
+INSERT INTO plan_measurement VALUES (21, 3, 5, 7, 0, NULL, '["a","b"]', 'sources', 'generated', 'model', 2,
+  'samples=12 min_time=0.001 reference=5f', 'guided', 'ok', '', 100, 1, 98, 3, '[98,100,102]', 2, 1e-7, 2e-7, 101,
+  'boot/pid/1/2', 1, 0, 'fusetune bench 0', 120, 60, 1700000003, 55, 1.25);
+INSERT INTO comparison VALUES (31, 7, 0, 21, 21, 'ok', '', 1, 1, 1, 160, 100, 1, 98, 160, 0.98, 0.97, 0.99);
+INSERT INTO reference_time VALUES (1, 'batch=1 seq=16 heads=2 head_size=8', 'env-a', 'model',
+  'samples=12 min_time=0.001 reference=5f', 55);
+)sql";
+
 /// A file as the program of an older version left it: its schema from data/schema, and its rows.
 void make_version(int version, const char* rows, const std::filesystem::path& file) {
   { const TuningStore store(file, {.migrations = migrations().first(static_cast<std::size_t>(version))}); }
@@ -63,11 +81,12 @@ void make_version(int version, const char* rows, const std::filesystem::path& fi
 }
 void make_version_1(const std::filesystem::path& file) { make_version(1, kRowsOfVersion1, file); }
 void make_version_2(const std::filesystem::path& file) { make_version(2, kRowsOfVersion2, file); }
+void make_version_3(const std::filesystem::path& file) { make_version(3, kRowsOfVersion3, file); }
 
 TEST_F(StoreTest, MigrationFromOneKeepsRunsAndSegments) {
   make_version_1(file_);
   TuningStore store(file_);
-  EXPECT_EQ(store.stats().schema_version, 3);
+  EXPECT_EQ(store.stats().schema_version, 4);
   EXPECT_TRUE(store.check().empty());
   const std::vector<RunRecord> runs = store.runs();
   ASSERT_EQ(runs.size(), 1u);
@@ -128,7 +147,7 @@ TEST_F(StoreTest, MigrationFromOneKeepsPlansAndFinalists) {
 TEST_F(StoreTest, MigrationFromTwoKeepsWhatOneDidNotHave) {
   make_version_2(file_);
   TuningStore store(file_);
-  EXPECT_EQ(store.stats().schema_version, 3);
+  EXPECT_EQ(store.stats().schema_version, 4);
   EXPECT_TRUE(store.check().empty());
   const std::vector<TuningRecord> segments = store.records(kProblem, "env-a", "model");
   ASSERT_EQ(segments.size(), 2u);
@@ -161,11 +180,44 @@ TEST_F(StoreTest, MigrationFromTwoKeepsWhatOneDidNotHave) {
   EXPECT_EQ(store.records(kProblem, "env-a", "model").back().measurement.slowdown, 1.25);
 }
 
+TEST_F(StoreTest, MigrationFromThreeKeepsTheReferenceAndKnowsNoDevice) {
+  make_version_3(file_);
+  TuningStore store(file_);
+  EXPECT_EQ(store.stats().schema_version, 4);
+  EXPECT_TRUE(store.check().empty());
+  const std::vector<TuningRecord> segments = store.records(kProblem, "env-a", "model");
+  ASSERT_EQ(segments.size(), 1u);
+  EXPECT_EQ(segments[0].measurement.time.median_us, 12.5);
+  EXPECT_EQ(segments[0].measurement.reference_us, 55);
+  EXPECT_EQ(segments[0].measurement.slowdown, 1.5);
+  EXPECT_EQ(segments[0].measurement.device_uuid, "");
+  const std::vector<PlanRecord> plans = store.plan_records(kProblem, "env-a", "model");
+  ASSERT_EQ(plans.size(), 1u);
+  EXPECT_EQ(plans[0].measurement.samples_us, (std::vector<double>{98, 100, 102}));
+  EXPECT_EQ(plans[0].measurement.slowdown, 1.25);
+  EXPECT_EQ(plans[0].measurement.device_uuid, "");
+  EXPECT_EQ(store.reference_time(kProblem, "env-a", "model", plans[0].settings), 55);
+  ASSERT_TRUE(store.find_finalists("inputs"));
+  EXPECT_EQ(store.find_finalists("inputs")->at(0).plan.measurement.device_uuid, "");
+
+  // The file goes on as one of the newest version: rows and comparisons say on which device they were made.
+  store.record(record_of(0, "abe"));
+  EXPECT_EQ(store.records(kProblem, "env-a", "model").back().measurement.device_uuid, "GPU-1");
+  ComparisonRecord finalist;
+  finalist.plan = plan_of(300);
+  store.record_finalists(7, std::vector{finalist});
+  EXPECT_EQ(store.find_finalists("inputs")->at(0).plan.measurement.device_uuid, "GPU-1");
+  SQLite::Database raw(file_.string());
+  EXPECT_EQ(raw.execAndGet("SELECT count(*) FROM plan_measurement WHERE device_uuid = 'GPU-1'").getInt(), 1);
+}
+
 // One statement for each object: a file that was migrated and a new one differ in nothing.
 TEST_F(StoreTest, MigratedAndNewFilesHaveEqualSchemas) {
   make_version_1(file_);
   const std::filesystem::path of_version_2 = directory_.path() / "two.db";
   make_version_2(of_version_2);
+  const std::filesystem::path of_version_3 = directory_.path() / "three.db";
+  make_version_3(of_version_3);
   const std::filesystem::path fresh = directory_.path() / "new.db";
   const auto schema = [](const std::filesystem::path& file) {
     { const TuningStore store(file); }
@@ -179,6 +231,7 @@ TEST_F(StoreTest, MigratedAndNewFilesHaveEqualSchemas) {
   const std::string migrated = schema(file_);
   EXPECT_EQ(migrated, schema(fresh));
   EXPECT_EQ(schema(of_version_2), migrated);
+  EXPECT_EQ(schema(of_version_3), migrated);
   EXPECT_THAT(migrated, testing::Not(testing::ContainsRegex("(measurement|comparison)_1[^:]")));
 }
 

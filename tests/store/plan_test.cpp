@@ -32,6 +32,7 @@ TEST_F(StoreTest, PlanRoundTripKeepsEveryField) {
   EXPECT_EQ(read->measurement.norm_error, 1e-7);
   EXPECT_EQ(read->measurement.reference_us, written.measurement.reference_us);
   EXPECT_EQ(read->measurement.slowdown, 1.25);
+  EXPECT_EQ(read->measurement.device_uuid, "GPU-1");
 }
 
 TEST_F(StoreTest, TheReferencesTimeIsTheFirstUnderTheSameSettings) {

@@ -24,9 +24,10 @@ enum FakeResult : int {  // values of CUresult
 
 /// $FUSETUNE_FAKE_DRIVER: see fake_driver.cpp.
 std::string behaviour();
-/// Whether an earlier process lost the devices.
-bool is_lost();
-std::filesystem::path lost_marker();
+/// Whether an earlier process lost the device of this handle.
+bool is_lost(int device);
+std::filesystem::path lost_marker();            // of all devices
+std::filesystem::path lost_marker(int device);  // of one
 /// How many blocks the first device holds at once: one a multiprocessor.
 int resident_blocks();
 

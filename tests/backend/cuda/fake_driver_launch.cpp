@@ -77,6 +77,7 @@ struct FakeDevice {
   std::deque<FakeFunction> functions;
   FakeGraph* recording = nullptr;  // launches go there
   void* last_stream = nullptr;     // of a launch or a fill
+  int handle = 40;                 // which of the driver's devices it is in this process
   int error = kSuccess;            // of a launch: it stays
 };
 FakeDevice& device() {
@@ -120,8 +121,10 @@ bool befalls(const std::string& symbol, const std::string& kind) {
 int fault_of(const std::string& symbol) {
   if (behaviour() == "faulting" || befalls(symbol, "illegal")) return kIllegalAddress;
   if (befalls(symbol, "launch")) return kLaunchFailed;
-  if (!befalls(symbol, "lost")) return kSuccess;
-  std::ofstream(lost_marker()).put('\n');
+  const int handle = device().handle;
+  const bool all = befalls(symbol, "lost");
+  if (!all && !befalls(symbol, handle == 40 ? "lost0" : "lost1")) return kSuccess;
+  std::ofstream(all ? lost_marker() : lost_marker(handle)).put('\n');
   return kDeviceUnavailable;
 }
 
@@ -188,10 +191,9 @@ void build(const std::filesystem::path& folder, const std::string& id) {
 
 extern "C" {
 
-int cuDeviceGet(int* device, int ordinal);  // fake_driver.cpp
-
-int cuDevicePrimaryCtxRetain(void** context, int /*device*/) {
-  if (is_lost()) return kDeviceUnavailable;
+int cuDevicePrimaryCtxRetain(void** context, int handle) {
+  if (is_lost(handle)) return kDeviceUnavailable;
+  device().handle = handle;
   *context = &device();
   return kSuccess;
 }
@@ -202,7 +204,8 @@ int cuCtxSetCurrent(void* context) {
 }
 int cuCtxGetDevice(int* the_device) {
   if (current_context == nullptr) return kInvalidContext;
-  return cuDeviceGet(the_device, 0);
+  *the_device = device().handle;
+  return kSuccess;
 }
 int cuCtxSynchronize() { return device().error; }
 
