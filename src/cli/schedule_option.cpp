@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/segment_argument.h"
 #include "cli/session_options.h"
+#include "codegen/any_kernel.h"
 
 namespace fusetune::cli {
 namespace {
@@ -57,10 +58,16 @@ std::optional<lower::AnySchedule> recorded_schedule(const store::TuningStore& st
                                                     const store::MeasuredLike& like, int variant,
                                                     const lower::Target& target) {
   const plan::SegmentVariant& of = plan::all_variants()[static_cast<std::size_t>(variant)];
-  const auto schedule =
-      store.best_schedule(problem.key(), fingerprint, like, variant, [&](const std::string& text) {
-        return lower::refuse(lower::parse_schedule(text, target), of, problem, target).empty();
-      });
+  const auto usable = [&](const std::string& text, const std::string& source_hash) {
+    const lower::AnySchedule schedule = lower::parse_schedule(text, target);
+    if (!lower::refuse(schedule, of, problem, target).empty()) return false;
+    // A kernel's schedule outlives changes of its source. Of a library's product the text says nothing: what
+    // was timed is what that version did.
+    const bool is_library =
+        schedule.gpu() != nullptr && schedule.gpu()->product == lower::GpuProduct::library;
+    return !is_library || codegen::generate(of, schedule, problem, target).hash() == source_hash;
+  };
+  const auto schedule = store.best_schedule(problem.key(), fingerprint, like, variant, usable);
   return schedule ? std::optional(lower::parse_schedule(*schedule, target)) : std::nullopt;
 }
 

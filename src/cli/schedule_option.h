@@ -42,7 +42,7 @@ class ScheduleTable {
 };
 
 /// The fastest recorded schedule of a variant that `target` does not refuse (a library's product, for one,
-/// where the library is gone); see TuningStore::best_schedule().
+/// where the library is gone or of another version); see TuningStore::best_schedule().
 std::optional<lower::AnySchedule> recorded_schedule(const store::TuningStore& store,
                                                     const block::Problem& problem,
                                                     const std::string& fingerprint,

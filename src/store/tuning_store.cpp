@@ -148,12 +148,12 @@ std::vector<TuningRecord> TuningStore::records(const std::string& problem, const
 
 std::optional<std::string> TuningStore::best_schedule(
     const std::string& problem, const std::string& environment, const MeasuredLike& like, int variant,
-    const std::function<bool(const std::string&)>& usable) const {
+    const std::function<bool(const std::string&, const std::string&)>& usable) const {
   std::optional<std::string> schedule;
   impl_->connection.reading("looking up the best schedule", [&](SQLite::Database& database) {
     SQLite::Statement statement(
         database,
-        "SELECT s.schedule FROM segment_measurement s JOIN problem p ON p.id = s.problem"
+        "SELECT s.schedule, s.source_hash FROM segment_measurement s JOIN problem p ON p.id = s.problem"
         " JOIN environment e ON e.id = s.environment WHERE p.key = :problem AND e.fingerprint = :environment"
         " AND s.cache_mode = :cache_mode AND s.variant = :variant AND s.outcome = 'ok'"
         " ORDER BY s.data = :data DESC, (s.settings = :settings OR"
@@ -166,7 +166,7 @@ std::optional<std::string> TuningStore::best_schedule(
     statement.bind(":settings", like.settings);
     while (!schedule && statement.executeStep()) {
       std::string found = statement.getColumn(0).getString();
-      if (!usable || usable(found)) schedule = std::move(found);
+      if (!usable || usable(found, statement.getColumn(1).getString())) schedule = std::move(found);
     }
   });
   return schedule;

@@ -113,10 +113,11 @@ class TuningStore {
                                     const std::string& cache_mode) const;
   /// Schedule text of a variant's fastest `ok` measurement in this cache mode. Times made in different ways
   /// are not compared: rows of the same data are taken where there are any, of these the ones of the same
-  /// settings, of these the ones of the newest protocol. Schedules that are not `usable` are passed over.
+  /// settings, of these the ones of the newest protocol. Rows that are not `usable` are passed over.
   std::optional<std::string> best_schedule(
       const std::string& problem, const std::string& environment, const MeasuredLike& like, int variant,
-      const std::function<bool(const std::string& schedule)>& usable = {}) const;
+      const std::function<bool(const std::string& schedule, const std::string& source_hash)>& usable = {})
+      const;
 
   /// What the reference plan takes under these settings: as agreed, else as the oldest row says that was
   /// timed beside it. nullopt: nothing was.

@@ -145,9 +145,13 @@ TEST_F(StoreTest, BestScheduleIsTheFastestOkOfTheNewestProtocol) {
   newer.key.protocol = 2;
   store.record(newer);
   EXPECT_EQ(store.best_schedule(kProblem, "env-a", {"model"}, 7), newer.schedule);
-  const auto without_new = [&](const std::string& schedule) { return schedule != newer.schedule; };
+  const auto without_new = [&](const std::string& schedule, const std::string& source_hash) {
+    EXPECT_EQ(schedule, record_of(7, source_hash).schedule);
+    return source_hash != "new";
+  };
   EXPECT_EQ(store.best_schedule(kProblem, "env-a", {"model"}, 7, without_new), record_of(7, "fast").schedule);
-  EXPECT_FALSE(store.best_schedule(kProblem, "env-a", {"model"}, 7, [](const auto&) { return false; }));
+  const auto none = [](const auto&, const auto&) { return false; };
+  EXPECT_FALSE(store.best_schedule(kProblem, "env-a", {"model"}, 7, none));
   EXPECT_FALSE(store.best_schedule(kProblem, "env-b", {"model"}, 7));
   EXPECT_FALSE(store.best_schedule(kProblem, "env-a", {"cold"}, 7));
   EXPECT_FALSE(store.best_schedule(kProblem, "env-a", {"model"}, 8));
