@@ -3,6 +3,7 @@
 
 namespace fusetune::backend {
 
-enum class CompileStatus { ok, failed, timeout, resource_limit };
+/// `unavailable`: there is no compiler here and no earlier image, which says nothing about the kernel.
+enum class CompileStatus { ok, failed, timeout, resource_limit, unavailable };
 
 }  // namespace fusetune::backend

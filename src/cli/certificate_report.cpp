@@ -129,10 +129,11 @@ std::string counts_line(const Claim& claim, const Searcher& searcher) {
   std::string text = fmt::format(
       "  of {} kernels timed ({} variants) {} are in no plan that could be faster; outside the claim: {} "
       "failed",
-      claim.timed, searcher.timed_count(), claim.proved_timed, searcher.counts().failures.size());
+      claim.timed, searcher.timed_count(), claim.proved_timed, searcher.counts().failed());
   if (pruned > 0) text += fmt::format(", {} pruned by the model", pruned);
-  const std::int64_t unproved = proved - static_cast<std::int64_t>(claim.proved_untimed);
-  if (left + unproved > 0) text += fmt::format(", {} not timed", left + unproved);
+  const std::int64_t not_timed =
+      left + searcher.counts().skipped() + proved - static_cast<std::int64_t>(claim.proved_untimed);
+  if (not_timed > 0) text += fmt::format(", {} not timed", not_timed);
   text += "\n";
   if (claim.proved_untimed > 0)
     text += fmt::format(
@@ -204,8 +205,8 @@ void add_certificate(nlohmann::json& json, const FinalResult& result, const Sear
                          {"proved_timed", claim->proved_timed},
                          {"proved_untimed", proved_untimed},
                          {"pruned", pruned},
-                         {"left", left + proved - proved_untimed},
-                         {"failed", searcher.counts().failures.size()},
+                         {"left", left + searcher.counts().skipped() + proved - proved_untimed},
+                         {"failed", searcher.counts().failed()},
                          {"gain_if_exact", relaxed}};
 }
 

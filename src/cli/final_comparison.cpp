@@ -152,6 +152,18 @@ void FinalComparison::compile(std::vector<Entry>& entries) {
   }
 }
 
+/// Those that there is no compiler for here: what is compared and kept is a comparison of the others. True
+/// where there were any.
+bool FinalComparison::leave_out_unavailable(std::vector<Entry>& entries) {
+  const auto removed = std::erase_if(entries, [](const Entry& entry) {
+    const store::PlanRecord& plan = entry.record.plan;
+    if (plan.measurement.outcome != Outcome::skipped) return false;
+    base::note(fmt::format("mask {} is left out of the finals: {}", plan.mask, plan.measurement.message));
+    return true;
+  });
+  return removed > 0;
+}
+
 /// Runs a plan once, unless the store knows what comes of that, under a claim of its own: should it take this
 /// process or the machine down, the next search knows the culprit. Of plans that are compared, which run by
 /// turns, it could not.
@@ -298,6 +310,7 @@ std::optional<FinalResult> FinalComparison::time(const std::vector<search::Final
   }
   if (!result.reused) {
     compile(entries);
+    if (leave_out_unavailable(entries)) result.hash = hash_of(entries, pairs);
     for (Entry& entry : entries)
       if (is_ok(entry)) try_out(entry);
     entries = compare(std::move(entries), pairs);

@@ -52,6 +52,7 @@ class FinalComparison {
   int pairs_for(const std::vector<Entry>& entries) const;
   std::string hash_of(const std::vector<Entry>& entries, int pairs) const;
   void compile(std::vector<Entry>& entries);
+  static bool leave_out_unavailable(std::vector<Entry>& entries);
   void try_out(Entry& entry);
   std::vector<Entry> compare(std::vector<Entry> entries, int pairs);
   bool time_round(std::vector<Entry>& entries, int pairs, int round);

@@ -188,7 +188,8 @@ int compile_all(const GpuGeneration& what, const std::vector<Architecture>& arch
   options.timeout_seconds = what.compile_timeout;
   options.cache_directory = base::cache_directory();
   backend::cuda::CubinCompiler compiler{backend::cuda::Nvrtc(), options};
-  base::note(fmt::format("{}  compiling with NVRTC {}", describe(what.problem), compiler.nvrtc().version()));
+  base::note(
+      fmt::format("{}  compiling with NVRTC {}", describe(what.problem), compiler.release().version()));
   catch_interrupts();
   measure::DeviceLock lock(measure::kCpuDevice, stop_if_interrupted);
   const measure::DeviceLock::Hold hold = lock.for_compiling();

@@ -33,6 +33,8 @@ Outcome outcome_of(CompileResult::Status status) {
       return Outcome::timeout;
     case CompileResult::Status::resource_limit:
       return Outcome::resource_limit;
+    case CompileResult::Status::unavailable:
+      return Outcome::skipped;
   }
   throw base::InternalError("unknown compile status");
 }

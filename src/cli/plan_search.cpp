@@ -145,6 +145,10 @@ void PlanSearch::compile(std::vector<Job>& jobs, SearchProgress& progress) {
     Job job{std::move(plans[i]), jobs[i].tried, jobs[i].compared};
     if (job.job.record.measurement.outcome == Outcome::ok) {
       compiled.push_back(std::move(job));
+    } else if (job.job.record.measurement.outcome == Outcome::skipped) {
+      // No compiler here. Nothing to keep: another time there may be one.
+      tell(job.job.record, job.job.plan);
+      stop_.measured(best_us_);
     } else {
       measure::Measurement failed = job.job.record.measurement;
       finish(std::move(job), std::move(failed));

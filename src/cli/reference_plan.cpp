@@ -1,5 +1,7 @@
 #include "cli/reference_plan.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "base/log.h"
@@ -26,7 +28,8 @@ measure::PlanKernels AllFusedReference::compile() const {
   if (source_.empty()) return {};
   backend::CompileResult result = std::move(session_.compile(source_).front());
   if (result.status == backend::CompileResult::Status::ok) return {std::move(result.kernel)};
-  base::note("the plan that others are to be timed beside does not compile; they are timed by themselves");
+  base::note(fmt::format("plans are timed by themselves, as the one to time them beside has no kernel: {}",
+                         result.log.substr(0, result.log.find('\n'))));
   return {};
 }
 

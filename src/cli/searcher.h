@@ -58,7 +58,13 @@ struct SearchCounts {
     return sum;
   }
   std::map<measure::Outcome, int> outcomes;
-  std::vector<FailedCandidate> failures;
+  std::vector<FailedCandidate> failures;  // those skipped too
+  /// For want of a compiler: nobody knows whether they fail.
+  int skipped() const {
+    const auto found = outcomes.find(measure::Outcome::skipped);
+    return found == outcomes.end() ? 0 : found->second;
+  }
+  int failed() const { return static_cast<int>(failures.size()) - skipped(); }
   std::vector<double> compile_seconds;  // of each kernel compiled now: its share of a compiler's run
 
   /// What the machine was like beside the candidates measured now; reference_us is 0 when there were none.

@@ -167,6 +167,11 @@ std::vector<SegmentSearch::Job> SegmentSearch::compile(std::vector<Job> jobs, Se
       if (seconds > 0) counts_.compile_seconds.push_back(seconds);  // not from the cache
       jobs[i].kernel = std::move(results[i].kernel);
       compiled.push_back(std::move(jobs[i]));
+    } else if (results[i].status == CompileResult::Status::unavailable) {
+      // Nothing to keep: another time there may be a compiler.
+      jobs[i].record.measurement = failure(Outcome::skipped, results[i].log);
+      tell(jobs[i].record, jobs[i].candidate);
+      stop_.measured(best_sum_us_);
     } else {
       finish(std::move(jobs[i]), failure(outcome_of(results[i].status), results[i].log));
     }

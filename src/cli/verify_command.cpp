@@ -9,6 +9,7 @@
 #include "cli/interrupt.h"
 #include "cli/mask_arguments.h"
 #include "cli/output.h"
+#include "cli/plan_job.h"
 #include "cli/plan_kernels.h"
 #include "cli/problem_options.h"
 #include "cli/segment_argument.h"
@@ -97,15 +98,10 @@ class Verifier {
   }
 
   void check(const Candidate& candidate, const backend::CompileResult& compiled) {
-    using Status = backend::CompileResult::Status;
     stop_if_interrupted();
-    if (compiled.status != Status::ok) {
-      const measure::Outcome outcome = compiled.status == Status::timeout ? measure::Outcome::timeout
-                                       : compiled.status == Status::resource_limit
-                                           ? measure::Outcome::resource_limit
-                                           : measure::Outcome::compile_failed;
-      findings_.add_failure(candidate.variant.to_string(), candidate.schedule.to_string(), outcome,
-                            compiled.log, repeat(candidate));
+    if (compiled.status != backend::CompileResult::Status::ok) {
+      findings_.add_failure(candidate.variant.to_string(), candidate.schedule.to_string(),
+                            outcome_of(compiled.status), compiled.log, repeat(candidate));
       return;
     }
     findings_.add(candidate.variant.to_string(), candidate.schedule.to_string(),

@@ -16,7 +16,9 @@ namespace {
 /// do not make records another machine's.
 constexpr std::array<std::string_view, 8> kCpuFields = {"device",  "features", "caches", "isa",
                                                         "threads", "compiler", "flags",  "protocol"};
-/// Two GPUs of a kind are one environment; a new driver is another.
+/// Two GPUs of a kind are one environment; a new driver is another. cuBLASLt's version is no field: it would
+/// make every kernel's measurement another machine's, and it decides on one candidate only, whose hash has it
+/// (codegen/library_product.h).
 constexpr std::array<std::string_view, 10> kGpuFields = {"backend", "device",  "compute", "multiprocessors",
                                                          "caches",  "memory",  "driver",  "compiler",
                                                          "flags",   "protocol"};
@@ -89,7 +91,8 @@ Environment describe_environment(const backend::cpu::CpuInfo& cpu, lower::Isa is
 }
 
 Environment describe_environment(const backend::cuda::Driver& driver,
-                                 const backend::cuda::DriverDevice& device, const backend::cuda::Nvrtc& nvrtc,
+                                 const backend::cuda::DriverDevice& device,
+                                 const backend::cuda::CompilerRelease& nvrtc,
                                  const std::vector<std::string>& flags, CacheMode cache) {
   Environment environment;
   environment.fields = common_fields(cache);

@@ -6,8 +6,8 @@
 
 #include "backend/cpu/cpu_info.h"
 #include "backend/cpu/kernel_compiler.h"
+#include "backend/cuda/cuda_compiler.h"
 #include "backend/cuda/driver.h"
-#include "backend/cuda/nvrtc.h"
 #include "measure/session.h"
 
 namespace fusetune::measure {
@@ -21,7 +21,8 @@ Environment describe_environment(const backend::cpu::CpuInfo& cpu, lower::Isa is
 /// Of a GPU. Fields of the fingerprint: backend, device (its name), compute, multiprocessors, caches, memory,
 /// driver, compiler, flags (NVRTC's), protocol. For the reader: uuid, the highest clocks, os, cache mode.
 Environment describe_environment(const backend::cuda::Driver& driver,
-                                 const backend::cuda::DriverDevice& device, const backend::cuda::Nvrtc& nvrtc,
+                                 const backend::cuda::DriverDevice& device,
+                                 const backend::cuda::CompilerRelease& nvrtc,
                                  const std::vector<std::string>& flags, CacheMode cache);
 
 /// What makes records of one GPU none of the other: "device A100 and H100, compute 80 and 90". Empty:

@@ -10,6 +10,7 @@
 #include "backend/cuda/driver.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "measure/device_lock.h"
 #include "measure/environment.h"
 
@@ -102,13 +103,22 @@ DeviceInstance instance_of(const backend::cuda::DriverDevice& gpu, int ordinal) 
   return instance;
 }
 
+/// Notes where only what is in the cache can run.
+backend::cuda::CudaCompiler open_cuda_compiler(const std::filesystem::path& cache) {
+  backend::cuda::CudaCompiler compiler = backend::cuda::open_compiler(cache);
+  if (!compiler.nvrtc)
+    base::note("note: " + compiler.missing + ": only kernels that NVRTC " + compiler.release.version() +
+               " left in the cache " + cache.string() + " run, others are skipped");
+  return compiler;
+}
+
 SessionDevice open_cuda(const SessionOptions& options) {
   const backend::cuda::Driver driver = open_driver();
   const std::vector<backend::cuda::DriverDevice> devices = driver.devices();
   const backend::cuda::DriverDevice& gpu = gpu_at(devices, options.ordinals.at(0));
-  const backend::cuda::Nvrtc nvrtc;
+  const backend::cuda::CudaCompiler compiler = open_cuda_compiler(base::cache_directory());
   const backend::cuda::Architecture architecture =
-      backend::cuda::architecture_of_device(gpu.compute_capability, nvrtc.architectures());
+      backend::cuda::architecture_of_device(gpu.compute_capability, compiler.release.architectures);
   backend::cuda::CubinOptions cubins;
   cubins.jobs = options.jobs;
   cubins.timeout_seconds = options.compile_timeout;
@@ -117,10 +127,10 @@ SessionDevice open_cuda(const SessionOptions& options) {
   device.target = lower::GpuTarget{.shared_bytes = gpu.shared_bytes_per_block,
                                    .multiprocessors = gpu.multiprocessors,
                                    .library = backend::cuda::find_cublaslt()};
-  device.compiler = backend::cuda::make_device_compiler(nvrtc, architecture, cubins, options.poll);
+  device.compiler = backend::cuda::make_device_compiler(compiler, architecture, cubins, options.poll);
   const auto describe = [&](const backend::cuda::DriverDevice& each) {
-    return describe_environment(driver, each, nvrtc,
-                                backend::cuda::CubinCompiler(nvrtc, cubins).options(architecture),
+    return describe_environment(driver, each, compiler.release,
+                                backend::cuda::CubinCompiler(compiler, cubins).options(architecture),
                                 options.cache);
   };
   device.environment = describe(gpu);

@@ -159,6 +159,21 @@ TEST(SearchReport, TheCertificateSaysNoMoreThanItCounted) {
                              HasSubstr("300 pruned by the model, 13 not timed"), HasSubstr("it would be ")));
 }
 
+// Where there is no compiler and the cache lacks a kernel, nobody knows whether it fails.
+TEST(SearchReport, WhatWasSkippedHasNotFailedAndIsNotTimed) {
+  Finished search;
+  search.timed_edges = unfused_edges();
+  search.made.outcomes = {{Outcome::ok, 15}, {Outcome::skipped, 2}, {Outcome::compile_failed, 1}};
+  for (const Outcome outcome : {Outcome::skipped, Outcome::compile_failed, Outcome::skipped})
+    search.made.failures.push_back(
+        {.name = "[0]", .schedule = {}, .message = {}, .repeat_command = {}, .outcome = outcome});
+  const json found = result_of({}, search, certified())["certificate"];
+  EXPECT_EQ(found["failed"], 1);
+  EXPECT_EQ(found["left"], 12 + 2);
+  EXPECT_THAT(describe_result({}, search, certified()),
+              testing::AllOf(HasSubstr("1 failed"), HasSubstr("14 not timed")));
+}
+
 TEST(SearchReport, SetsTheRunnerUpBesideTheWinner) {
   Finished search;
   FinalResult result = certified();

@@ -291,7 +291,15 @@ TEST_F(CudaCommands, ALibrarysProductIsChosenWhereItIsFasterAndABundleHasAKernel
   EXPECT_EQ(given.exit_code, 2) << given.err;
   EXPECT_THAT(given.err, HasSubstr("generated kernels only"));
 
-  // Where the library is gone, what it was fastest at falls to the fastest kernel.
+  // Where it is of another version or gone, what it was fastest at falls to the fastest kernel, whose time
+  // stays.
+  {
+    const ScopedVariable other("FUSETUNE_FAKE_CUBLASLT", "version:130102");
+    const Outcome newer = run({"run", "21845"});
+    EXPECT_EQ(newer.exit_code, 0) << newer.err;
+    EXPECT_THAT(newer.err, HasSubstr("schedules: 15 recorded"));
+    EXPECT_THAT(run({"verify", "21845"}).out, AllOf(HasSubstr("[7]"), Not(HasSubstr("product=library"))));
+  }
   const ScopedVariable missing("FUSETUNE_CUBLASLT", "/no/such/libcublasLt.so");
   const Outcome gone = run({"run", "21845"});
   EXPECT_EQ(gone.exit_code, 0) << gone.err;
@@ -413,6 +421,53 @@ TEST_F(CudaCommands, DevicesThatCannotBeSharedSayWhy) {
                                           "compute 90 and 80"),
                                 HasSubstr("search on the others by themselves")));
   EXPECT_FALSE(std::filesystem::exists(directory_.path() / "fusetune.db")) << "nothing was measured";
+}
+
+/// The emulator's compiler as a script in `folder`, with the cache that all tests share.
+std::string compiler_with_shared_cache(const std::filesystem::path& folder) {
+  const std::filesystem::path script = folder / "compiler";
+  base::write_file_atomic(script, "#!/bin/sh\nFUSETUNE_CACHE_DIR='" + base::cache_directory().string() +
+                                      "' exec '" FAKE_KERNELS "' \"$@\"\n");
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  return script.string();
+}
+
+// A search of the unfused plan's kernels, then the same with nothing but what that left in the cache.
+TEST_F(CudaCommands, WithoutNvrtcTheCacheIsSearchedAndNothingElseIsHeldAgainstAKernel) {
+  const ScopedVariable compiler("FUSETUNE_FAKE_COMPILER", compiler_with_shared_cache(folder_.path()));
+  const base::TemporaryDirectory cache;
+  const ScopedVariable directory("FUSETUNE_CACHE_DIR", cache.path().string());
+  const ScopedVariable no_library("FUSETUNE_CUBLASLT", "/no/such/libcublasLt.so");
+  const auto search_kernels = [this](const std::string& trials, const std::string& database) {
+    const Outcome searched = run({"search", "--strategy", "exhaustive", "--trials", trials, "--samples", "2",
+                                  "--min-time", "0.01", "--pairs", "20", "--json", "-", "--db", database});
+    EXPECT_EQ(searched.exit_code, 0) << searched.out << searched.err;
+    return searched;
+  };
+  const auto skipped = [](const Json& result) {
+    return result.at("search").at("outcomes").value("skipped", 0);
+  };
+  const Json first = Json::parse(search_kernels("15", "first.db").out);
+  EXPECT_EQ(skipped(first), 0);
+
+  const ScopedVariable none("FUSETUNE_NVRTC", "/no/such/libnvrtc.so");
+  const Outcome searched = search_kernels("15", "second.db");
+  EXPECT_THAT(searched.err, AllOf(HasSubstr("/no/such/libnvrtc.so"), HasSubstr("others are skipped")));
+  const Json second = Json::parse(searched.out);
+  EXPECT_EQ(skipped(second), 0) << searched.out;
+  for (const char* what : {"mask", "schedules"})
+    EXPECT_EQ(second.at("best").at(what), first.at("best").at(what)) << what;
+
+  // Other schedules of the products come next. What became of them is kept nowhere.
+  const Json more = Json::parse(search_kernels("2", "second.db").out);
+  EXPECT_GT(skipped(more), 0) << more;
+  EXPECT_EQ(more.at("best").at("mask"), first.at("best").at("mask"));
+  const Outcome kept = fusetune({"db", "export", "--db", "second.db"}, directory_.path());
+  EXPECT_THAT(kept.out, AllOf(HasSubstr("\"outcome\":\"ok\""), Not(HasSubstr("\"outcome\":\"skipped\""))));
+
+  const Outcome other = run({"run", "48996"});
+  EXPECT_EQ(other.exit_code, 3) << other.err;
+  EXPECT_THAT(other.err, AllOf(HasSubstr("has no image of it by NVRTC"), HasSubstr("install CUDA")));
 }
 
 TEST_F(CudaCommands, WhatCannotBeSaysWhy) {

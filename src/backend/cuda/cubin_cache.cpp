@@ -2,10 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -60,10 +62,40 @@ std::optional<CubinEntry> CubinCache::find(const std::string& key) const {
 
 void CubinCache::store(const std::string& key, const CubinEntry& entry) const {
   if (directory_.empty()) return;
+  write(directory_ / "cubins" / key, written(entry));
+}
+
+void CubinCache::state(const CompilerRelease& release) const {
+  if (directory_.empty()) return;
+  const std::string text = release.to_text();
+  const fs::path file = directory_ / "compilers" / base::hash_hex(text);
+  std::error_code error;
+  if (!fs::exists(file, error)) write(file, text);
+}
+
+std::vector<CompilerRelease> CubinCache::compilers() const {
+  std::vector<CompilerRelease> releases;
+  if (directory_.empty()) return releases;
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(directory_ / "compilers", error);
+       !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    try {
+      if (auto release = CompilerRelease::parse(base::read_file(entry->path())))
+        releases.push_back(std::move(*release));
+    } catch (const base::EnvironmentError&) {  // unreadable: as if it were not there
+    }
+  }
+  const auto order = [](const CompilerRelease& one) { return std::tie(one.major, one.minor, one.identity); };
+  std::sort(releases.begin(), releases.end(),
+            [&](const CompilerRelease& a, const CompilerRelease& b) { return order(a) > order(b); });
+  return releases;
+}
+
+void CubinCache::write(const fs::path& file, const std::string& text) const {
   std::error_code ignored;  // what it means shows when the file is written
-  fs::create_directories(directory_ / "cubins", ignored);
+  fs::create_directories(file.parent_path(), ignored);
   try {
-    base::write_file_atomic(directory_ / "cubins" / key, written(entry));
+    base::write_file_atomic(file, text);
   } catch (const base::EnvironmentError& error) {
     note_once("note: compiled CUDA kernels are not kept: " + std::string(error.what()) +
               "; set FUSETUNE_CACHE_DIR to a writable directory to keep them");

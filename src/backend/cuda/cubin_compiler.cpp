@@ -109,7 +109,7 @@ Status status_of(int result) {
 }  // namespace
 
 struct CubinCompiler::Impl {
-  Nvrtc nvrtc;
+  CudaCompiler compiler;
   CubinOptions options;
   CubinCache cache;
   int jobs = 1;
@@ -118,6 +118,7 @@ struct CubinCompiler::Impl {
   std::string key(const CubinSource& source) const;
   bool take_from_cache(const CubinSource& source, const std::string& key, CubinResult& result) const;
   CubinResult compile(const CubinSource& source, const std::string& key) const;
+  CubinResult refuse(const CubinSource& source) const;
   void explain_failure(const CubinSource& source, const std::string& reason, CubinResult& result) const;
 };
 
@@ -126,14 +127,15 @@ std::vector<std::string> CubinCompiler::Impl::words(const Architecture& architec
                                     "--ptxas-options=-v"};
   if (options.line_info) words.emplace_back("-lineinfo");
   // Its own cache, where the driver's library is found, would bring an image without the assembler's log.
-  if (std::pair(nvrtc.major(), nvrtc.minor()) >= std::pair(12, 9)) words.emplace_back("-no-cache");
+  if (std::pair(compiler.release.major, compiler.release.minor) >= std::pair(12, 9))
+    words.emplace_back("-no-cache");
   return words;
 }
 
 /// The text has every building block in it, so that an edited block is a different key.
 std::string CubinCompiler::Impl::key(const CubinSource& source) const {
   base::Hasher hasher;
-  hasher.add(kCacheFormat).add(nvrtc.identity()).add(source.symbol).add(source.text);
+  hasher.add(kCacheFormat).add(compiler.release.identity).add(source.symbol).add(source.text);
   for (const std::string& word : words(source.architecture)) hasher.add(word);
   return hasher.hex();
 }
@@ -149,6 +151,8 @@ bool CubinCompiler::Impl::take_from_cache(const CubinSource& source, const std::
 }
 
 CubinResult CubinCompiler::Impl::compile(const CubinSource& source, const std::string& key) const {
+  if (!compiler.nvrtc) return refuse(source);
+  const Nvrtc& nvrtc = *compiler.nvrtc;
   const Clock::time_point begin = Clock::now();
   Deadline deadline;
   const bool limited = options.timeout_seconds > 0;
@@ -193,12 +197,22 @@ CubinResult CubinCompiler::Impl::compile(const CubinSource& source, const std::s
   return result;
 }
 
+CubinResult CubinCompiler::Impl::refuse(const CubinSource& source) const {
+  CubinResult result;
+  result.status = Status::unavailable;
+  result.log = "cannot compile " + source.name + " (" + source.symbol + ") for " +
+               source.architecture.name() + ": " + compiler.missing + ", and the cache " +
+               options.cache_directory.string() + " has no image of it by NVRTC " +
+               compiler.release.version() + "; " + kNvrtcRemedy + "\n";
+  return result;
+}
+
 void CubinCompiler::Impl::explain_failure(const CubinSource& source, const std::string& reason,
                                           CubinResult& result) const {
   const fs::path saved = cache.save_failed_source(source.symbol, source.text);
   std::string text = "compiling " + source.name + " (" + source.symbol + ") for " +
-                     source.architecture.name() + " with NVRTC " + nvrtc.version() + " at " +
-                     nvrtc.library().string() + ": " + reason + "\n";
+                     source.architecture.name() + " with NVRTC " + compiler.release.version() + " at " +
+                     compiler.nvrtc->library().string() + ": " + reason + "\n";
   if (saved.empty()) {
     text += "the source could not be saved\n";
   } else {
@@ -280,15 +294,15 @@ class Workers {
 
 }  // namespace
 
-CubinCompiler::CubinCompiler(Nvrtc nvrtc, CubinOptions options) {
+CubinCompiler::CubinCompiler(CudaCompiler compiler, CubinOptions options) {
   CubinCache cache(options.cache_directory);
   const int jobs = choose_jobs(options.jobs);
-  impl_ = std::make_unique<Impl>(Impl{std::move(nvrtc), std::move(options), std::move(cache), jobs});
+  impl_ = std::make_unique<Impl>(Impl{std::move(compiler), std::move(options), std::move(cache), jobs});
 }
 
 CubinCompiler::~CubinCompiler() = default;
 
-const Nvrtc& CubinCompiler::nvrtc() const { return impl_->nvrtc; }
+const CompilerRelease& CubinCompiler::release() const { return impl_->compiler.release; }
 
 std::vector<std::string> CubinCompiler::options(const Architecture& architecture) const {
   return impl_->words(architecture);
@@ -301,7 +315,7 @@ std::vector<CubinResult> CubinCompiler::compile(std::span<const CubinSource> sou
   std::map<std::string, std::size_t> first_of_key;
   std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    check_supported(sources[i].architecture, impl_->nvrtc.architectures());
+    check_supported(sources[i].architecture, impl_->compiler.release.architectures);
     keys.push_back(impl_->key(sources[i]));
     if (!first_of_key.emplace(keys[i], i).second) continue;
     if (!impl_->take_from_cache(sources[i], keys[i], results[i])) missing.push_back(i);
@@ -317,6 +331,10 @@ std::vector<CubinResult> CubinCompiler::compile(std::span<const CubinSource> sou
     results[missing[i]] = impl_->compile(sources[missing[i]], keys[missing[i]]);
   });
   workers.wait(report);
+  const bool any = std::any_of(results.begin(), results.end(), [](const CubinResult& result) {
+    return result.status == Status::ok && !result.cubin.empty();
+  });
+  if (any && impl_->compiler.nvrtc) impl_->cache.state(impl_->compiler.release);
 
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const std::size_t first = first_of_key.at(keys[i]);

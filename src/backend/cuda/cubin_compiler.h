@@ -1,4 +1,5 @@
-// Turns CUDA C++ into cubins with NVRTC, through a content-addressed cache. Needs no GPU and no driver.
+// Turns CUDA C++ into cubins with NVRTC, through a content-addressed cache. Needs no GPU and no driver;
+// without NVRTC it finds what is in the cache.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +11,7 @@
 
 #include "backend/compile_status.h"
 #include "backend/cuda/architecture.h"
-#include "backend/cuda/nvrtc.h"
+#include "backend/cuda/cuda_compiler.h"
 #include "backend/cuda/ptxas_log.h"
 
 namespace fusetune::backend::cuda {
@@ -45,23 +46,25 @@ struct CubinOptions {
 /// Safe to use from several threads, and any number of processes may share a cache directory.
 class CubinCompiler {
  public:
-  CubinCompiler(Nvrtc nvrtc, CubinOptions options);
+  CubinCompiler(CudaCompiler compiler, CubinOptions options);
   ~CubinCompiler();
 
   /// Compiles all, equal sources once; result i belongs to sources[i]. A source that does not compile is a
-  /// value. `progress(done, total)` is called from this thread. A cache that cannot be written is noted once
-  /// and compiled without.
+  /// value, and so is one that the cache lacks where there is no NVRTC (`unavailable`). `progress(done,
+  /// total)` is called from this thread. A cache that cannot be written is noted once and compiled without.
   /// Throws base::UsageError for an architecture that NVRTC does not list, base::EnvironmentError when NVRTC
   /// itself fails, and what `progress` throws; running compiles then end first.
   std::vector<CubinResult> compile(std::span<const CubinSource> sources,
                                    const std::function<void(int, int)>& progress = {});
 
-  /// How many of these compile() would have to compile, equal ones once: those that the cache lacks.
+  /// How many of these compile() would have to compile, equal ones once: those that the cache lacks. Without
+  /// NVRTC, how many it refuses.
   std::size_t count_missing(std::span<const CubinSource> sources) const;
 
   /// What a source is compiled with, in order; recorded with results.
   std::vector<std::string> options(const Architecture& architecture) const;
-  const Nvrtc& nvrtc() const;
+  /// The compiler's, here or not.
+  const CompilerRelease& release() const;
 
  private:
   struct Impl;

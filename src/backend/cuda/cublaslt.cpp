@@ -1,7 +1,5 @@
 #include "backend/cuda/cublaslt.h"
 
-#include <cstdlib>
-
 #include "backend/cuda/toolkit_library.h"
 #include "base/error.h"
 
@@ -17,8 +15,13 @@ const ToolkitLibrary& library_of_cublaslt() {
   return kLibrary;
 }
 
+struct OpenedLibrary {
+  CublasLtFunctions functions;
+  std::filesystem::path path;
+};
+
 /// Empty, or why the file is not the library.
-std::string load(const std::filesystem::path& file, CublasLtFunctions& functions) {
+std::string load(const std::filesystem::path& file, OpenedLibrary& opened) {
   OpenLibrary open(file);
   CublasLtFunctions f;
   open.require("cublasLtCreate", f.create);
@@ -34,15 +37,15 @@ std::string load(const std::filesystem::path& file, CublasLtFunctions& functions
   open.require("cublasLtMatmulPreferenceSetAttribute", f.preference_set);
   open.require("cublasLtMatmulAlgoGetHeuristic", f.heuristics);
   open.require("cublasLtMatmul", f.matmul);
-  if (open.error().empty()) functions = f;
+  if (open.error().empty()) opened = {f, open.path()};
   return open.error();
 }
 
-CublasLtFunctions open_library() {
-  CublasLtFunctions functions;
+OpenedLibrary open_library() {
+  OpenedLibrary opened;
   open_first(library_of_cublaslt(),
-             [&functions](const std::filesystem::path& file) { return load(file, functions); });
-  return functions;
+             [&opened](const std::filesystem::path& file) { return load(file, opened); });
+  return opened;
 }
 
 std::string version_of(const CublasLtFunctions& functions) {
@@ -65,18 +68,24 @@ int type_of(block::Dtype dtype) {
 
 }  // namespace
 
+CublasLtFile locate_cublaslt() {
+  const OpenedLibrary opened = open_library();
+  return {.version = version_of(opened.functions), .path = opened.path};
+}
+
+std::string why_no_cublaslt(const std::string& error) { return why_missing(library_of_cublaslt(), error); }
+
 lower::GpuLibrary find_cublaslt() {
   try {
-    return {.version = "cuBLASLt " + version_of(open_library()), .missing = {}};
+    return {.version = "cuBLASLt " + locate_cublaslt().version, .missing = {}};
   } catch (const base::EnvironmentError& error) {
-    // The whole list of places is too long here; a path that was set and is wrong is what matters.
-    const char* const chosen = std::getenv("FUSETUNE_CUBLASLT");
-    if (chosen != nullptr && *chosen != '\0') return {.version = {}, .missing = error.what()};
-    return {.version = {}, .missing = "cuBLASLt was not found: " + std::string(kCublasLtRemedy)};
+    return {.version = {}, .missing = why_no_cublaslt(error.what()) + "; " + std::string(kCublasLtRemedy)};
   }
 }
 
-CublasLt::CublasLt() : functions_(open_library()) { check(functions_.create(&handle_), "cublasLtCreate"); }
+CublasLt::CublasLt() : functions_(open_library().functions) {
+  check(functions_.create(&handle_), "cublasLtCreate");
+}
 
 CublasLt::~CublasLt() { functions_.destroy(handle_); }
 

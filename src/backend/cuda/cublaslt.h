@@ -68,8 +68,17 @@ inline constexpr std::string_view kCublasLtRemedy =
     "install CUDA 12 or 13, or the Python package nvidia-cublas (CUDA 12: nvidia-cublas-cu12), and set "
     "FUSETUNE_CUBLASLT to the path of its libcublasLt.so if it is not found by itself";
 
-/// The library that CublasLt() would open. No handle is made, as that would make a context. Not found: the
-/// reason, with the remedy.
+struct CublasLtFile {
+  std::string version;         // "13.0.2"
+  std::filesystem::path path;  // links resolved
+};
+
+/// The library that CublasLt() would open. No handle is made, as that would make a context. Throws
+/// base::EnvironmentError as it does.
+CublasLtFile locate_cublaslt();
+/// The short reason why that threw `error`: the path that was set and is wrong, else that none is found.
+std::string why_no_cublaslt(const std::string& error);
+/// locate_cublaslt() for a target. Not found: the reason, with the remedy.
 lower::GpuLibrary find_cublaslt();
 
 /// A loaded cuBLASLt with a handle for the current context; it stays loaded for the life of the process.

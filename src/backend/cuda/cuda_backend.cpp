@@ -1,12 +1,14 @@
 #include "backend/cuda/cuda_backend.h"
 
-#include <cstdlib>
 #include <optional>
 #include <string>
 
+#include "backend/cuda/cubin_cache.h"
 #include "backend/cuda/cubin_compiler.h"
+#include "backend/cuda/cublaslt.h"
 #include "backend/cuda/driver.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/number.h"
 
 namespace fusetune::backend::cuda {
@@ -22,6 +24,14 @@ std::string names(const std::vector<Architecture>& architectures) {
   return text;
 }
 
+/// Without NVRTC.
+std::string what_remains() {
+  const auto known = CubinCache(base::cache_directory()).compilers();
+  if (known.empty()) return ": CUDA kernels cannot be compiled";
+  return ": only CUDA kernels that NVRTC " + known.front().version() + " left in the cache " +
+         base::cache_directory().string() + " can run";
+}
+
 std::optional<Nvrtc> check_nvrtc(std::vector<Check>& checks) {
   const std::string what = "NVRTC";
   try {
@@ -33,12 +43,24 @@ std::optional<Nvrtc> check_nvrtc(std::vector<Check>& checks) {
     if (supported.empty()) return std::nullopt;
     return nvrtc;
   } catch (const base::EnvironmentError& error) {
-    // The whole list of places is too long here; a path that was set and is wrong is what matters.
-    const char* const chosen = std::getenv("FUSETUNE_NVRTC");
-    const bool is_chosen = chosen != nullptr && *chosen != '\0';
-    checks.push_back({what, Check::Status::warning,
-                      is_chosen ? error.what() : "not found: CUDA kernels cannot be compiled", kNvrtcRemedy});
+    checks.push_back(
+        {what, Check::Status::warning, why_no_nvrtc(error.what()) + what_remains(), kNvrtcRemedy});
     return std::nullopt;
+  }
+}
+
+Check check_cublaslt() {
+  const std::string what = "cuBLASLt";
+  try {
+    const CublasLtFile found = locate_cublaslt();
+    return {what,
+            Check::Status::ok,
+            found.version + " at " + found.path.string() + ": a candidate of searches on a GPU",
+            {}};
+  } catch (const base::EnvironmentError& error) {
+    return {what, Check::Status::warning,
+            why_no_cublaslt(error.what()) + ": searches on a GPU have generated kernels only",
+            std::string(kCublasLtRemedy)};
   }
 }
 
@@ -105,6 +127,7 @@ class CudaBackend final : public Backend {
   std::vector<Check> diagnose(const DiagnoseOptions& /*options*/) const override {
     std::vector<Check> checks;
     if (const auto nvrtc = check_nvrtc(checks)) checks.push_back(check_trial(*nvrtc));
+    checks.push_back(check_cublaslt());
     checks.push_back(check_driver());
     return checks;
   }

@@ -10,9 +10,9 @@ namespace {
 
 class CudaDeviceCompiler final : public DeviceCompiler {
  public:
-  CudaDeviceCompiler(Nvrtc nvrtc, const Architecture& architecture, CubinOptions options,
+  CudaDeviceCompiler(CudaCompiler compiler, const Architecture& architecture, CubinOptions options,
                      std::function<void()> poll)
-      : compiler_(std::move(nvrtc), std::move(options)),
+      : compiler_(std::move(compiler), std::move(options)),
         architecture_(architecture),
         poll_(std::move(poll)) {}
 
@@ -73,9 +73,9 @@ class CudaDeviceCompiler final : public DeviceCompiler {
 
 }  // namespace
 
-std::unique_ptr<DeviceCompiler> make_device_compiler(Nvrtc nvrtc, const Architecture& architecture,
+std::unique_ptr<DeviceCompiler> make_device_compiler(CudaCompiler compiler, const Architecture& architecture,
                                                      CubinOptions options, std::function<void()> poll) {
-  return std::make_unique<CudaDeviceCompiler>(std::move(nvrtc), architecture, std::move(options),
+  return std::make_unique<CudaDeviceCompiler>(std::move(compiler), architecture, std::move(options),
                                               std::move(poll));
 }
 

@@ -10,7 +10,7 @@
 namespace fusetune::backend::cuda {
 
 /// `poll`, if any, is called whenever a kernel is done; what it throws ends the compilers and passes through.
-std::unique_ptr<DeviceCompiler> make_device_compiler(Nvrtc nvrtc, const Architecture& architecture,
+std::unique_ptr<DeviceCompiler> make_device_compiler(CudaCompiler compiler, const Architecture& architecture,
                                                      CubinOptions options, std::function<void()> poll);
 
 }  // namespace fusetune::backend::cuda

@@ -30,6 +30,8 @@ void load_builtins_beside(const fs::path& library) {
 
 std::vector<fs::path> nvrtc_places() { return places(library_of_nvrtc()); }
 
+std::string why_no_nvrtc(const std::string& error) { return why_missing(library_of_nvrtc(), error); }
+
 Nvrtc::Nvrtc() {
   open_first(library_of_nvrtc(), [this](const fs::path& place) { return load(place); });
 }

@@ -42,6 +42,9 @@ inline constexpr const char* kNvrtcRemedy =
 /// What Nvrtc() tries in this order; a bare name is searched by the loader.
 std::vector<std::filesystem::path> nvrtc_places();
 
+/// The short reason why Nvrtc() threw `error`: the path that was set and is wrong, else that none is found.
+std::string why_no_nvrtc(const std::string& error);
+
 /// A loaded NVRTC; it stays loaded for the life of the process. Copies are cheap and refer to the same
 /// library. All members are safe to call from several threads.
 class Nvrtc {

@@ -80,6 +80,10 @@ void open_first(const ToolkitLibrary& library, const std::function<std::string(c
       fmt::format("cannot open {}; tried:{}\n{}", library.purpose, tried, library.remedy));
 }
 
+std::string why_missing(const ToolkitLibrary& library, const std::string& error) {
+  return variable(library.variable).empty() ? std::string(library.purpose) + ", is not found" : error;
+}
+
 OpenLibrary::OpenLibrary(const fs::path& file)
     : file_(file), handle_(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
   if (handle_ != nullptr) return;

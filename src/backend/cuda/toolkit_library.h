@@ -28,6 +28,10 @@ std::vector<std::filesystem::path> places(const ToolkitLibrary& library);
 void open_first(const ToolkitLibrary& library,
                 const std::function<std::string(const std::filesystem::path&)>& load);
 
+/// The short reason for people why open_first() threw `error`: the place that was set and is wrong, else that
+/// none is found, without the whole list of places.
+std::string why_missing(const ToolkitLibrary& library, const std::string& error);
+
 /// Files whose name starts with `prefix`, by descending name; none where the folder cannot be read.
 std::vector<std::filesystem::path> entries(const std::filesystem::path& folder, std::string_view prefix);
 

@@ -1,10 +1,13 @@
 #include "backend/cuda/cubin_cache.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 
+#include "base/error.h"
 #include "base/file.h"
+#include "installed_nvrtc.h"
 
 namespace fusetune::backend::cuda {
 namespace {
@@ -49,6 +52,37 @@ TEST(CubinCache, ADamagedEntryIsAbsent) {
   }
   overwrite(file, whole);
   EXPECT_TRUE(cache.find("key"));
+}
+
+TEST(CubinCache, StatesItsCompilersTheNewestFirst) {
+  const base::TemporaryDirectory directory;
+  const CubinCache cache(directory.path());
+  EXPECT_TRUE(cache.compilers().empty());
+  const CompilerRelease old{"nvrtc 12.9 libnvrtc.so.12 5", 12, 9, {50, 90}};
+  const CompilerRelease recent{"nvrtc 13.0 libnvrtc.so.13 7", 13, 0, {75, 90, 100}};
+  cache.state(recent);
+  cache.state(old);
+  cache.state(recent);
+  EXPECT_EQ(cache.compilers(), (std::vector<CompilerRelease>{recent, old}));
+
+  base::write_file_atomic(directory.path() / "compilers" / "other", "not one\n");
+  std::string cut = recent.to_text();
+  cut.resize(cut.size() - 2);
+  base::write_file_atomic(directory.path() / "compilers" / "cut", cut);
+  EXPECT_EQ(cache.compilers().size(), 2u);
+  CubinCache({}).state(old);
+  EXPECT_TRUE(CubinCache({}).compilers().empty());
+}
+
+TEST(OpenCompiler, WithoutNvrtcAndCacheSaysHowToGetIt) {
+  const base::TemporaryDirectory directory;
+  const ScopedVariable none("FUSETUNE_NVRTC", "/no/such/libnvrtc.so");
+  try {
+    open_compiler(directory.path());
+    FAIL() << "opened what is not there";
+  } catch (const base::EnvironmentError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("/no/such/libnvrtc.so"));
+  }
 }
 
 TEST(CubinCache, WithoutADirectoryNothingIsKept) {

@@ -18,6 +18,7 @@ namespace fusetune::backend::cuda {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Status = CubinResult::Status;
 
@@ -166,6 +167,36 @@ TEST_F(CubinCompilerTest, ADamagedEntryIsCompiledAgain) {
     EXPECT_EQ(base::read_file(entry).substr(0, 17), whole.substr(0, 17));
   }
   EXPECT_EQ(compile(platform_probe(), cached()).compile_seconds, 0);
+}
+
+TEST_F(CubinCompilerTest, WithoutNvrtcWhatIsInTheCacheIsFoundAndTheRestIsRefused) {
+  const CubinSource known = platform_probe(), other = unit("other", "FT_KERNEL(other, 32) {}");
+  const CubinResult made = compile(known, cached());
+  ASSERT_EQ(made.status, Status::ok) << made.log;
+
+  const ScopedVariable none("FUSETUNE_NVRTC", "/no/such/libnvrtc.so");
+  const CudaCompiler found = open_compiler(directory_.path());
+  EXPECT_FALSE(found.nvrtc);
+  EXPECT_THAT(found.missing, HasSubstr("/no/such/libnvrtc.so"));
+  EXPECT_EQ(found.release.identity, nvrtc->identity());
+  EXPECT_EQ(found.release.version(), nvrtc->version());
+  EXPECT_EQ(found.release.architectures, nvrtc->architectures());
+
+  CubinCompiler compiler(found, cached());
+  const std::vector<CubinSource> sources = {other, known, other};
+  EXPECT_EQ(compiler.count_missing(sources), 1u);
+  const auto results = compiler.compile(sources);
+  EXPECT_EQ(results[1].status, Status::ok) << results[1].log;
+  EXPECT_EQ(results[1].cubin, made.cubin);
+  EXPECT_EQ(results[1].log, made.log);
+  EXPECT_EQ(results[1].compile_seconds, 0);
+  for (const int refused : {0, 2}) {
+    EXPECT_EQ(results[refused].status, Status::unavailable);
+    EXPECT_THAT(results[refused].log,
+                AllOf(HasSubstr("the test's other"), HasSubstr("/no/such/libnvrtc.so"),
+                      HasSubstr(directory_.path().string()), HasSubstr("FUSETUNE_NVRTC")));
+  }
+  EXPECT_EQ(compile(other, cached()).status, Status::ok);  // the refusal was kept nowhere
 }
 
 TEST_F(CubinCompilerTest, EqualSourcesAreCompiledOnce) {

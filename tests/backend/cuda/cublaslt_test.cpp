@@ -59,7 +59,14 @@ TEST_F(FakeCublasLt, MultipliesRowMajorMatrices) {
     expect_row_major_product(dtype);
 }
 
-TEST_F(FakeCublasLt, TellsItsVersion) { EXPECT_EQ(CublasLt().version(), "13.0.2"); }
+TEST_F(FakeCublasLt, TellsItsVersionAndWhereItIs) {
+  EXPECT_EQ(CublasLt().version(), "13.0.2");
+  EXPECT_EQ(locate_cublaslt().version, "13.0.2");
+  EXPECT_EQ(locate_cublaslt().path, std::filesystem::canonical(FAKE_CUBLASLT));
+  EXPECT_EQ(find_cublaslt().version, "cuBLASLt 13.0.2");
+  const ScopedVariable other("FUSETUNE_FAKE_CUBLASLT", "version:130102");
+  EXPECT_EQ(find_cublaslt().version, "cuBLASLt 13.1.2");
+}
 
 TEST_F(FakeCublasLt, AProductThatItDoesNotOfferHasNoAlgorithms) {
   const CublasLt library;

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
+#include "backend/cuda/cubin_cache.h"
 #include "backend/cuda/driver.h"
 #include "installed_nvrtc.h"
 
@@ -70,6 +73,33 @@ TEST(CudaBackend, DoctorNamesAWrongPath) {
   EXPECT_EQ(nvrtc->status, Check::Status::warning);
   EXPECT_THAT(nvrtc->detail, HasSubstr("/no/such/libnvrtc.so"));
   EXPECT_EQ(find(checks, "compile a kernel"), nullptr);
+}
+
+TEST(CudaBackend, DoctorSaysWhatACacheCanDoWithoutNvrtc) {
+  const base::TemporaryDirectory directory;
+  const ScopedVariable cache("FUSETUNE_CACHE_DIR", directory.path().string());
+  const ScopedVariable none("FUSETUNE_NVRTC", "/no/such/libnvrtc.so");
+  EXPECT_THAT(find(make_cuda_backend()->diagnose({}), "NVRTC")->detail, HasSubstr("cannot be compiled"));
+  CubinCache(base::cache_directory()).state({"nvrtc 13.0 libnvrtc.so.13 7", 13, 0, {90}});
+  EXPECT_THAT(find(make_cuda_backend()->diagnose({}), "NVRTC")->detail,
+              HasSubstr("only CUDA kernels that NVRTC 13.0 left in the cache"));
+}
+
+TEST(CudaBackend, DoctorSaysWhichCublasLtIsWhereOrHowToGetOne) {
+  {
+    const ScopedVariable chosen("FUSETUNE_CUBLASLT", FAKE_CUBLASLT);
+    const auto checks = make_cuda_backend()->diagnose({});
+    ASSERT_NE(find(checks, "cuBLASLt"), nullptr);
+    EXPECT_EQ(find(checks, "cuBLASLt")->status, Check::Status::ok);
+    EXPECT_THAT(find(checks, "cuBLASLt")->detail,
+                HasSubstr("13.0.2 at " + std::filesystem::canonical(FAKE_CUBLASLT).string()));
+  }
+  const ScopedVariable chosen("FUSETUNE_CUBLASLT", "/no/such/libcublasLt.so");
+  const auto checks = make_cuda_backend()->diagnose({});
+  ASSERT_NE(find(checks, "cuBLASLt"), nullptr);
+  EXPECT_EQ(find(checks, "cuBLASLt")->status, Check::Status::warning);
+  EXPECT_THAT(find(checks, "cuBLASLt")->detail, HasSubstr("/no/such/libcublasLt.so"));
+  EXPECT_THAT(find(checks, "cuBLASLt")->remedy, HasSubstr("nvidia-cublas"));
 }
 
 TEST(CudaBackend, DevicesAreEmptyOrDescribed) {

@@ -1,7 +1,8 @@
 // A stand-in for cuBLASLt beside the fake driver, whose device memory is the host's: the same product, as
 // plain loops over what the descriptors say. In a stream, a call of cuLaunchHostFunc in $FUSETUNE_DRIVER, so
 // that graphs capture it. $FUSETUNE_FAKE_CUBLASLT: "none" finds no algorithm, "failing" refuses to multiply,
-// "wrong" is off by one in each element, "slow:96" takes 5 ms more for a weight of 96 columns.
+// "wrong" is off by one in each element, "slow:96" takes 5 ms more for a weight of 96 columns,
+// "version:130102" is 13.1.2.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -94,7 +95,10 @@ int cublasLtDestroy(void* handle) {
   delete static_cast<int*>(handle);
   return kSuccess;
 }
-std::size_t cublasLtGetVersion() { return 130002; }
+std::size_t cublasLtGetVersion() {
+  const std::string other = "version:", wanted = behaviour();
+  return wanted.starts_with(other) ? std::stoul(wanted.substr(other.size())) : 130002;
+}
 const char* cublasLtGetStatusString(int status) {
   return status == kExecutionFailed ? "CUBLAS_STATUS_EXECUTION_FAILED" : nullptr;
 }
