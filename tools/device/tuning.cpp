@@ -53,6 +53,20 @@ std::set<int> variants_of_reference_plans() {
   return variants;
 }
 
+/// Those that a lone product may be found best with, and none chosen yet.
+std::vector<search::GemmTile> every_tile(const search::Space& space) {
+  std::vector<search::GemmTile> tiles = {{}};
+  for (const int op : search::gemm_operators())
+    for (const lower::AnySchedule& schedule : space.schedules(search::lone_variant(op), {}))
+      tiles.push_back(search::gemm_tile(schedule));
+  return tiles;
+}
+
+/// A space names its default first.
+void add_default(const std::vector<lower::AnySchedule>& space, std::set<lower::AnySchedule>& schedules) {
+  if (!space.empty()) schedules.insert(space.front());
+}
+
 std::set<int> every_variant() {
   std::set<int> variants;
   for (int variant = 0; variant < plan::kVariantCount; ++variant) variants.insert(variant);
@@ -80,13 +94,21 @@ TunedProblem tuned_problem(std::string_view stage, bool quick) {
 std::vector<codegen::GpuKernel> first_candidates(const Problem& problem, const lower::GpuTarget& target,
                                                  bool quick) {
   const search::Space space = search::segment_space(problem, target);
+  const std::set<int> of_references = variants_of_reference_plans();
+  const std::vector<search::GemmTile> tiles = quick ? std::vector<search::GemmTile>{{}} : every_tile(space);
   std::vector<codegen::GpuKernel> kernels;
-  for (const int variant : quick ? variants_of_reference_plans() : every_variant()) {
-    const std::vector<lower::AnySchedule> schedules = space.schedules(variant, {});
-    const std::size_t count = search::is_lone_gemm(variant) && !quick ? schedules.size() : 1;
-    for (std::size_t i = 0; i < std::min(count, schedules.size()); ++i)
+  for (const int variant : quick ? of_references : every_variant()) {
+    std::set<lower::AnySchedule> schedules;
+    if (search::is_lone_gemm(variant) && !quick) {
+      for (const lower::AnySchedule& schedule : space.schedules(variant, {})) schedules.insert(schedule);
+    } else if (of_references.contains(variant)) {
+      for (const search::GemmTile& tile : tiles) add_default(space.schedules(variant, tile), schedules);
+    } else {
+      add_default(space.schedules(variant, {}), schedules);
+    }
+    for (const lower::AnySchedule& schedule : schedules)
       kernels.push_back(codegen::generate_gpu(plan::all_variants()[static_cast<std::size_t>(variant)],
-                                              *schedules[i].gpu(), problem, target));
+                                              *schedule.gpu(), problem, target));
   }
   return kernels;
 }

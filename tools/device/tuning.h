@@ -22,9 +22,10 @@ std::vector<TunedProblem> tuned_problems(bool quick);
 /// The one of a stage. Throws base::InternalError for a stage that tunes nothing.
 TunedProblem tuned_problem(std::string_view stage, bool quick);
 
-/// What `search --strategy guided` begins with: every variant with its default schedule, the lone products
-/// with all of theirs, so that they need no compiler where they run. `quick`: the unfused, all-fused and
-/// ByteTransformer's plans.
+/// What `search --strategy guided` begins with, so that it needs no compiler where it runs: the lone products
+/// with all their schedules, the other segments of the reference plans with the default schedule for any tile
+/// that a product may be found best with, all other variants with the default schedule before tiles are
+/// tuned. `quick`: the unfused, all-fused and ByteTransformer's plans, one schedule each.
 std::vector<codegen::GpuKernel> first_candidates(const block::Problem& problem,
                                                  const lower::GpuTarget& target, bool quick);
 
