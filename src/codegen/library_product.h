@@ -1,8 +1,9 @@
-// LibraryProduct: a segment that is exactly one matrix product, computed by the vendor's library instead of a
-// generated kernel.
+// LibraryProduct: a segment that is exactly what one call of the vendor's library does, a matrix product
+// alone or with bias and GELU, computed by it instead of a generated kernel.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace fusetune::codegen {
 /// Memory that the library may use beside the matrices.
 inline constexpr std::int64_t kLibraryWorkspaceBytes = std::int64_t{32} << 20;
 
-/// output[m, n] = input[m, k] weight[k, n], row-major, in `dtype` with sums in float32.
+/// output[m, n] = input[m, k] weight[k, n], row-major, in `dtype` with sums in float32; where there is a
+/// bias[n], output = GELU(input weight + bias) with GELU in its tanh form.
 struct LibraryProduct {
   plan::SegmentVariant variant;
   lower::GpuSchedule schedule;
@@ -25,6 +27,7 @@ struct LibraryProduct {
   std::vector<block::Tensor> writes;     // its output
   std::vector<block::Tensor> workspace;  // none
   block::Weight weight = block::Weight::w_qkv;
+  std::optional<block::Parameter> bias;  // of the same dtype as the output; none: the product alone
   std::int64_t m = 0, n = 0, k = 0;
 };
 

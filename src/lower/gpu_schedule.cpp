@@ -24,7 +24,8 @@ using base::round_up;
 constexpr std::array<std::string_view, 4> kHandOffs{"barrier", "fused", "norm", "pipeline"};
 constexpr std::array<std::string_view, 2> kSyncs{"grid", "rows"};
 constexpr std::array<std::string_view, 2> kProducts{"generated", "library"};
-constexpr std::int64_t kKeyTile = 64;  // keys of a tile in kernels/cuda/attention.h: the mask's
+constexpr plan::Segment kProductBiasGelu{10, 11};  // which the library has an epilogue for
+constexpr std::int64_t kKeyTile = 64;              // keys of a tile in kernels/cuda/attention.h: the mask's
 
 /// Elements that pad a row of a tile in shared memory: 16 bytes.
 std::int64_t pad(block::Dtype dtype) { return 16 / block::element_size(dtype); }
@@ -34,6 +35,13 @@ bool multiplies_heads(const Phase& phase) {
 }
 bool is_online(const Phase& phase, bool hand_written) {
   return hand_written && phase.kind == PhaseKind::heads && phase.contains(2) && phase.contains(5);
+}
+
+/// True where a segment is exactly one matrix product with a weight, or one with bias and GELU behind it.
+bool is_library_call(const plan::Segment& segment) {
+  const bool begins_with_product =
+      block::operators()[static_cast<std::size_t>(segment.first)].kind == block::OperatorKind::gemm;
+  return (segment.size() == 1 && begins_with_product) || segment == kProductBiasGelu;
 }
 
 template <class Names>
@@ -147,11 +155,6 @@ GpuHeadMemory head_memory(const Phase& phase, bool hand_written, const GpuSchedu
   if (!online && phase.last > 2) memory.scores = s.query_rows * (round_up(problem.seq, kKeyTile) + 8) * 4;
   memory.scores_on_chip = memory.tiles + memory.scores <= target.shared_bytes;
   return memory;
-}
-
-bool is_lone_product(const plan::Segment& segment) {
-  return segment.size() == 1 &&
-         block::operators()[static_cast<std::size_t>(segment.first)].kind == block::OperatorKind::gemm;
 }
 
 bool is_row_pipeline(const Phase& phase) {
@@ -352,7 +355,7 @@ void add_schedules_worth_timing(GpuScheduleSet& set) {
     set.add([](GpuSchedule& s) { s.warps = 8; });
     set.add([](GpuSchedule& s) { s.warps = 2; });
   }
-  if (set.target().library && is_lone_product(variant.segment))
+  if (set.target().library && is_library_call(variant.segment))
     set.add([](GpuSchedule& s) { s.product = GpuProduct::library; });
 }
 
@@ -398,11 +401,28 @@ std::vector<GpuSchedule> one_of_each_kind(const plan::SegmentVariant& variant, c
 
 namespace {
 
-std::string refuse_library(const plan::SegmentVariant& variant, const GpuTarget& target) {
-  if (!is_lone_product(variant.segment))
-    return "product=library computes matrix products alone: [0], [7], [10] and [12]";
+/// What the library's bias and GELU are not.
+std::string refuse_epilogue(const block::Problem& problem) {
+  if (problem.gelu != block::Gelu::tanh)
+    return fmt::format("product=library: its GELU is the tanh form, this problem's is --gelu {}",
+                       block::name(problem.gelu));
+  if (problem.dtype != block::Dtype::f32)
+    return fmt::format(
+        "product=library: it takes a bias in the dtype of its results, {}; a block's are float32",
+        block::name(problem.dtype));
+  return {};
+}
+
+std::string refuse_library(const plan::SegmentVariant& variant, const block::Problem& problem,
+                           const GpuTarget& target) {
+  if (variant.segment == plan::Segment{0, 1})
+    return "product=library writes one matrix: the results of [0-1] go to q, k and v by heads";
+  if (!is_library_call(variant.segment))
+    return "product=library computes [0], [7], [10] and [12], which are matrix products alone, and [10-11]";
   if (!target.library)
     return "product=library is for kernels that run here, on a GPU: what is generated or exported has none";
+  if (variant.segment == kProductBiasGelu)
+    if (std::string reason = refuse_epilogue(problem); !reason.empty()) return reason;
   return target.library->version.empty() ? "product=library: " + target.library->missing : std::string();
 }
 
@@ -453,7 +473,7 @@ std::string refuse_rows(const GpuSchedule& s) {
 
 std::string refuse(const GpuSchedule& s, const plan::SegmentVariant& variant, const block::Problem& problem,
                    const GpuTarget& target) {
-  if (s.product == GpuProduct::library) return refuse_library(variant, target);
+  if (s.product == GpuProduct::library) return refuse_library(variant, problem, target);
   if (s.warps != 1 && s.warps != 2 && s.warps != 4 && s.warps != 8 && s.warps != 16)
     return fmt::format("{} warps: expected 1, 2, 4, 8 or 16", s.warps);
   const Uses uses = uses_of(variant, s.hand_off);

@@ -34,7 +34,7 @@ std::string_view name(GpuSync sync);
 /// Who computes a segment's matrix product.
 enum class GpuProduct : std::uint8_t {
   generated,  // a kernel of ours
-  library,    // the vendor's library, where the segment is exactly one product: [0], [7], [10], [12]
+  library,    // the vendor's library, where one call of it is the segment: [0], [7], [10], [12], [10-11]
 };
 std::string_view name(GpuProduct product);
 
@@ -106,8 +106,6 @@ GpuHeadMemory head_memory(const Phase& phase, bool hand_written, const GpuSchedu
                           const block::Problem& problem, const GpuTarget& target);
 GpuRowMemory row_memory(const Phase& phase, const GpuSchedule& schedule, const block::Problem& problem);
 
-/// True where a segment is exactly one matrix product with a weight.
-bool is_lone_product(const plan::Segment& segment);
 /// True where a `rows` phase keeps rows on chip between operators; else each row is handled by one warp.
 bool is_row_pipeline(const Phase& phase);
 /// Dynamic shared memory that a program needs per block.

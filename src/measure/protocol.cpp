@@ -110,11 +110,19 @@ block::Weight weight_from(const Json& json) {
   return static_cast<block::Weight>(index);
 }
 
+block::Parameter parameter_from(const Json& json) {
+  const int index = json.get<int>();
+  if (index < 0 || index >= block::kParameterCount)
+    throw base::InternalError("no such parameter in a message");
+  return static_cast<block::Parameter>(index);
+}
+
 Json to_json(const codegen::LibraryProduct& product) {
   Json json = common_json(product);
   json["dtype"] = block::name(product.dtype);
   json["weight"] = static_cast<int>(product.weight);
   json["product"] = {product.m, product.n, product.k};
+  if (product.bias) json["bias"] = static_cast<int>(*product.bias);
   return json;
 }
 
@@ -122,6 +130,7 @@ codegen::LibraryProduct library_product_from(const Json& json) {
   auto product = common_from<codegen::LibraryProduct>(json);
   product.dtype = block::parse_dtype(json.at("dtype").get<std::string>());
   product.weight = weight_from(json.at("weight"));
+  if (json.contains("bias")) product.bias = parameter_from(json.at("bias"));
   const Json& sizes = json.at("product");
   product.m = sizes.at(0).get<std::int64_t>();
   product.n = sizes.at(1).get<std::int64_t>();

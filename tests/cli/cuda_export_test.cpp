@@ -1,10 +1,12 @@
-// The emulator's verdict on the kernels of a GPU bundle.
+// What a GPU bundle is made of: what stands in for a library's products, the emulator's verdict on its
+// kernels.
 #include "cli/cuda_export.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "backend/simt/kernel_library.h"
+#include "base/error.h"
 #include "base/file.h"
 
 namespace fusetune::cli {
@@ -65,6 +67,43 @@ TEST_F(EmulatedExport, WhatDoesNotCompileIsAFinding) {
   codegen::GpuKernel broken = kernel();
   broken.body += "no C++\n";
   EXPECT_THAT(emulate(broken).finding, HasSubstr("does not compile"));
+}
+
+/// [10-11] by the library, in a plan of three kernels.
+class ReplacedLibrary : public testing::Test {
+ protected:
+  ReplacedLibrary() {
+    problem_.gelu = block::Gelu::tanh;
+    target_.library = lower::GpuLibrary{.version = "cuBLASLt 13.0.2", .missing = {}};
+  }
+  /// Of a table whose schedule comes from `origin`.
+  std::vector<plan::SegmentVariant> replace(std::string_view origin) {
+    ScheduleTable without(problem_, bundle_target(target_));
+    without.set(variant_, kernel_, "recorded");
+    table_.set(variant_, lower::GpuSchedule::parse("product=library"), origin);
+    return replace_library(plan::FusionPlan(1U << 9 | 1U << 11, false), table_, without);
+  }
+
+  block::Problem problem_;
+  lower::GpuTarget target_;
+  plan::SegmentVariant variant_{{10, 11}, false};
+  lower::GpuSchedule kernel_ = lower::GpuSchedule::parse("warps=8 tile=128x128x32");
+  ScheduleTable table_{problem_, target_};
+};
+
+TEST_F(ReplacedLibrary, GetsTheFastestKernelWithBiasAndGelu) {
+  EXPECT_EQ(replace("recorded"), std::vector{variant_});
+  EXPECT_EQ(*table_(variant_).gpu(), kernel_);
+  EXPECT_EQ(table_.origin(variant_), "recorded");
+}
+
+TEST_F(ReplacedLibrary, IsRefusedWhereTheUserAskedForIt) {
+  try {
+    replace("given");
+    FAIL() << "replaced";
+  } catch (const base::UsageError& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("[10-11]"), HasSubstr("generated kernels only")));
+  }
 }
 
 }  // namespace

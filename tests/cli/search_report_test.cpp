@@ -100,6 +100,17 @@ TEST(SearchReport, SaysWhatALibraryComputesOrWhyItDoesNot) {
   EXPECT_EQ(result_of(report, Finished(), result)["library"]["missing"], "no such file");
 }
 
+TEST(SearchReport, NamesALibrarysSegmentOfTwoOperators) {
+  FinalResult result = unfused_won();
+  result.finalists[0] = finalist(plan::FusionPlan(1U << 9 | 1U << 11, false), 153, 1);
+  const std::string kernel = lower::GpuSchedule{}.to_string();
+  result.finalists[0].plan.schedules = {kernel, "product=library", kernel};
+  SearchReport report;
+  report.library = lower::GpuLibrary{.version = "cuBLASLt 13.0.2", .missing = {}};
+  EXPECT_THAT(describe_result(report, Finished(), result),
+              HasSubstr("by cuBLASLt 13.0.2, not by kernels of its own: [10-11]\n"));
+}
+
 TEST(SearchReport, SaysWhyThereIsNoCertificate) {
   Finished search;
   FinalResult result = unfused_won();

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "codegen/any_kernel.h"
@@ -29,6 +31,7 @@ namespace {
 
 using block::Dtype;
 using lower::GpuSchedule;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -79,6 +82,28 @@ TEST(LibraryProducts, SayWhatIsAskedOfWhichVersion) {
   } catch (const base::UsageError& error) {
     EXPECT_THAT(error.what(), HasSubstr("no such file"));
   }
+}
+
+TEST(LibraryProducts, SayWhichEpilogueIsAskedFor) {
+  lower::GpuTarget target = kTarget;
+  target.library = lower::GpuLibrary{.version = "cuBLASLt 13.0.2", .missing = {}};
+  const GpuSchedule schedule = GpuSchedule::parse("product=library");
+  block::Problem problem = small_problem(Dtype::f32);
+  problem.gelu = block::Gelu::tanh;
+  const LibraryProduct product = generate_library({{10, 11}, false}, schedule, problem, target);
+  EXPECT_THAT(product.call,
+              AllOf(HasSubstr("Segment [10-11]"), HasSubstr("in its tanh form"),
+                    HasSubstr("ffn_act[66, 480] = GELU(norm1[66, 120] w_ffn1[120, 480] + b_ffn1[480]), "
+                              "row-major f32")));
+  EXPECT_EQ(product.bias, block::Parameter::b_ffn1);
+  EXPECT_EQ(product.weight, block::Weight::w_ffn1);
+  EXPECT_EQ(product.reads, std::vector{block::Tensor::norm1});
+  EXPECT_EQ(product.writes, std::vector{block::Tensor::ffn_act});
+  EXPECT_EQ(std::tuple(product.m, product.n, product.k), std::tuple(66, 480, 120));
+  EXPECT_EQ(product.symbol, "ft_library_10_11_f32_" + product.hash.substr(0, 12));
+  const LibraryProduct alone = generate_library({{10, 10}, false}, schedule, problem, target);
+  EXPECT_EQ(alone.bias, std::nullopt);
+  EXPECT_THAT(alone.call, Not(HasSubstr("GELU")));
 }
 
 TEST(GenerateGpu, EveryVariantAndScheduleIsGeneratedForEveryDtype) {

@@ -206,9 +206,36 @@ TEST(GpuLibraries, AreACandidateOfSegmentsThatAreExactlyOneProduct) {
     EXPECT_EQ(space, kernels) << variant.to_string();
   }
   EXPECT_THAT(offered, testing::ElementsAre("[0]", "[10]", "[12]", "[7]"));
-  EXPECT_THAT(reason({{0, 1}, false}, "product=library", target), HasSubstr("[0], [7], [10] and [12]"));
+  EXPECT_THAT(reason({{7, 8}, false}, "product=library", target), HasSubstr("[0], [7], [10] and [12]"));
+  EXPECT_THAT(reason({{0, 1}, false}, "product=library", target), HasSubstr("to q, k and v by heads"));
   EXPECT_THROW(lower_segment({{7, 7}, false}, GpuSchedule::parse("product=library"), {}, target),
                base::InternalError);
+}
+
+TEST(GpuLibraries, BiasAndGeluAreACandidateInFloat32UnderTheTanhForm) {
+  const GpuTarget target = with_library({.version = "cuBLASLt 13.0.2", .missing = {}});
+  const plan::SegmentVariant variant{{10, 11}, false};
+  const GpuSchedule library = GpuSchedule::parse("product=library");
+  block::Problem problem;
+  problem.gelu = block::Gelu::tanh;
+  std::vector<Refused<GpuSchedule>> refused;
+  EXPECT_EQ(schedule_space(variant, problem, target, &refused).back(), library);
+  EXPECT_THAT(refused, IsEmpty());
+
+  const auto reason_for = [&](block::Dtype dtype, block::Gelu gelu) {
+    block::Problem other = problem;
+    other.dtype = dtype;
+    other.gelu = gelu;
+    refused.clear();
+    for (const GpuSchedule& schedule : schedule_space(variant, other, target, &refused))
+      EXPECT_NE(schedule, library);
+    EXPECT_EQ(refused.back().schedule, library);
+    return refused.back().reason;
+  };
+  EXPECT_THAT(reason_for(block::Dtype::f32, block::Gelu::erf), HasSubstr("--gelu erf"));
+  for (const block::Dtype dtype : {block::Dtype::f16, block::Dtype::bf16})
+    EXPECT_THAT(reason_for(dtype, block::Gelu::tanh),
+                testing::AllOf(HasSubstr(std::string(block::name(dtype))), HasSubstr("float32")));
 }
 
 TEST(GpuLibraries, OnesThatAreNotThereAreRefusedWithTheReason) {

@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <string>
 #include <tuple>
 
 #include "base/error.h"
@@ -144,6 +146,29 @@ TEST(Protocol, ALibrarysProductReadsBack) {
   EXPECT_EQ(got.reads, want.reads);
   EXPECT_EQ(got.writes, want.writes);
   EXPECT_EQ(std::tuple(got.m, got.n, got.k), std::tuple(want.m, want.n, want.k));
+  EXPECT_EQ(got.bias, std::nullopt);
+}
+
+TEST(Protocol, AProductsBiasReadsBack) {
+  lower::GpuTarget target;
+  target.library = lower::GpuLibrary{.version = "cuBLASLt 13.0.2", .missing = {}};
+  block::Problem problem;
+  problem.gelu = block::Gelu::tanh;
+  Request request;
+  request.task = Task::check;
+  request.plans = {{{codegen::generate_library({{10, 11}, false},
+                                               lower::GpuSchedule::parse("product=library"), problem, target),
+                     {},
+                     0}}};
+  const std::string text = encode(request);
+  const auto bias_of = [](const std::string& message) {
+    return decode_request(message).plans.at(0).at(0).source.library()->bias;
+  };
+  EXPECT_EQ(bias_of(text), block::Parameter::b_ffn1);
+  const std::string was = "\"bias\":" + std::to_string(static_cast<int>(block::Parameter::b_ffn1));
+  const std::size_t at = text.find(was);
+  ASSERT_NE(at, std::string::npos) << text;
+  EXPECT_THROW(bias_of(std::string(text).replace(at, was.size(), "\"bias\":8")), base::InternalError);
 }
 
 TEST(Protocol, SetupReadsBack) {

@@ -53,7 +53,7 @@ class CudaCommands : public ::testing::Test {
   void SetUp() override {
     std::string reason;
     if (!backend::cuda::installed_nvrtc(reason)) GTEST_SKIP() << reason;
-    base::write_file_atomic(folder_.path() / "problem", small_problem().key());
+    base::write_file_atomic(folder_.path() / "problem", problem_.key());
     const auto made = base::run_process({FAKE_KERNELS, folder_.path().string()});
     ASSERT_EQ(made.exit_code, 0) << made.output;
   }
@@ -61,8 +61,13 @@ class CudaCommands : public ::testing::Test {
   /// `words` with the backend and the problem behind them, in a directory that the test's runs share.
   Outcome run(std::vector<std::string> words) const {
     for (const char* word : {"--backend", "cuda", "--batch", "1", "--seq", "17", "--heads", "2",
-                             "--head-size", "16", "--ffn", "40", "--dtype", "f16"})
+                             "--head-size", "16", "--ffn", "40"})
       words.emplace_back(word);
+    for (const auto& [option, word] : {std::pair("--dtype", block::name(problem_.dtype)),
+                                       std::pair("--gelu", block::name(problem_.gelu))}) {
+      words.emplace_back(option);
+      words.emplace_back(word);
+    }
     return fusetune(words, directory_.path());
   }
   /// A short search of whole plans, with its result as JSON.
@@ -123,6 +128,7 @@ class CudaCommands : public ::testing::Test {
     EXPECT_TRUE(told.at("measured").is_null());
   }
 
+  block::Problem problem_ = small_problem();
   base::TemporaryDirectory folder_, directory_;
   ScopedVariable driver_{"FUSETUNE_DRIVER", FAKE_DRIVER};
   ScopedVariable device_{"FUSETUNE_FAKE_DRIVER", "small"};
@@ -228,6 +234,39 @@ TEST_F(CudaCommands, ALibrarysProductIsVerifiedLikeAnyKernel) {
     EXPECT_THAT(refused.out + refused.err,
                 AllOf(HasSubstr("product=library"), HasSubstr("/no/such/libcublasLt.so")));
   }
+}
+
+/// A problem whose [10-11] is what the library does with its epilogue.
+class CudaCommandsInFloat32 : public CudaCommands {
+ protected:
+  CudaCommandsInFloat32() {
+    problem_.dtype = block::Dtype::f32;
+    problem_.gelu = block::Gelu::tanh;
+  }
+};
+
+TEST_F(CudaCommandsInFloat32, ALibrarysBiasAndGeluAreVerifiedAndNotExported) {
+  const auto verify = [this](const char* behaviour) {
+    const ScopedVariable fake("FUSETUNE_FAKE_CUBLASLT", behaviour);
+    return run({"verify", "--variant", "[10-11]", "--schedule-text", "product=library"});
+  };
+  const Outcome right = verify("");
+  EXPECT_EQ(right.exit_code, 0) << right.out << right.err;
+  EXPECT_THAT(right.err, HasSubstr("1 checked, 0 failed"));
+  // The two forms of GELU are too far apart to be taken for one another.
+  for (const char* other : {"erf", "wrong"}) {
+    const Outcome found = verify(other);
+    EXPECT_EQ(found.exit_code, 1) << other << found.out << found.err;
+    EXPECT_THAT(found.err, HasSubstr("1 checked, 1 failed")) << other;
+  }
+  const std::string mask = std::to_string(plan::FusionPlan(1U << 9 | 1U << 11, false).canonical_mask().value);
+  const Outcome given = run({"export", mask, "--no-emulation", "--no-archive", "--out", "bundle",
+                             "--schedule-text", "[10-11]: product=library"});
+  EXPECT_EQ(given.exit_code, 2) << given.err;
+  EXPECT_THAT(given.err, HasSubstr("generated kernels only"));
+
+  problem_.gelu = block::Gelu::erf;
+  EXPECT_THAT(verify("").err, HasSubstr("its GELU is the tanh form"));
 }
 
 /// Outcomes of product=library by segment, in fusetune.db of `directory`.

@@ -30,6 +30,7 @@ std::string load(const std::filesystem::path& file, OpenedLibrary& opened) {
   open.require("cublasLtGetStatusString", f.get_status_string);
   open.require("cublasLtMatmulDescCreate", f.operation_create);
   open.require("cublasLtMatmulDescDestroy", f.operation_destroy);
+  open.require("cublasLtMatmulDescSetAttribute", f.operation_set);
   open.require("cublasLtMatrixLayoutCreate", f.layout_create);
   open.require("cublasLtMatrixLayoutDestroy", f.layout_destroy);
   open.require("cublasLtMatmulPreferenceCreate", f.preference_create);
@@ -100,7 +101,7 @@ void CublasLt::check(int status, std::string_view call) const {
 
 // Matrices are column-major there. Read so, row-major y = x w is y' = w' x': the weight is its first operand.
 CublasLtGemm::CublasLtGemm(const CublasLt& library, const GemmShape& shape, std::size_t workspace_bytes,
-                           int most)
+                           int most, const void* gelu_bias)
     : library_(library), workspace_bytes_(workspace_bytes) {
   const CublasLtFunctions& f = library.functions();
   const auto unsigned_of = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
@@ -108,6 +109,7 @@ CublasLtGemm::CublasLtGemm(const CublasLt& library, const GemmShape& shape, std:
   void* preference = nullptr;
   try {
     library.check(f.operation_create(&operation_, kComputeFloat, kTypeFloat), "cublasLtMatmulDescCreate");
+    if (gelu_bias != nullptr) set_epilogue(gelu_bias);
     const auto layout = [&](void** made, std::int64_t rows, std::int64_t columns) {
       library.check(f.layout_create(made, type, unsigned_of(rows), unsigned_of(columns), rows),
                     "cublasLtMatrixLayoutCreate");
@@ -135,6 +137,16 @@ CublasLtGemm::CublasLtGemm(const CublasLt& library, const GemmShape& shape, std:
     release();
     throw;
   }
+}
+
+// Before the heuristic is asked, which looks at the bias's alignment. n are the rows of y' there.
+void CublasLtGemm::set_epilogue(const void* gelu_bias) {
+  const auto set = [this](int attribute, const auto& value) {
+    library_.check(library_.functions().operation_set(operation_, attribute, &value, sizeof value),
+                   "cublasLtMatmulDescSetAttribute");
+  };
+  set(kOperationEpilogue, kEpilogueGeluBias);
+  set(kOperationBiasPointer, gelu_bias);
 }
 
 CublasLtGemm::~CublasLtGemm() { release(); }

@@ -1,5 +1,5 @@
 // NVIDIA's matrix products, found and opened when they are first needed: candidates for segments that are
-// exactly one, and what generated GEMMs are compared with.
+// exactly one, alone or with bias and GELU, and what generated GEMMs are compared with.
 #pragma once
 
 #include <array>
@@ -32,8 +32,8 @@ struct CublasLtHeuristic {
 };
 
 /// The library's functions, as <cublasLt.h> of CUDA 12 and 13 declares them with enums spelled out as int and
-/// pointers to opaque structs as void*. tests/backend/cuda/declarations_test.cpp compares them with that
-/// header.
+/// pointers to opaque structs as void*. tests/backend/cuda/cublaslt_declarations_test.cpp compares them with
+/// that header.
 struct CublasLtFunctions {
   int (*create)(void** handle) = nullptr;
   int (*destroy)(void* handle) = nullptr;
@@ -42,6 +42,7 @@ struct CublasLtFunctions {
 
   int (*operation_create)(void** operation, int compute_type, int scale_type) = nullptr;
   int (*operation_destroy)(void* operation) = nullptr;
+  int (*operation_set)(void* operation, int attribute, const void* value, std::size_t bytes) = nullptr;
   int (*layout_create)(void** layout, int type, std::uint64_t rows, std::uint64_t columns,
                        std::int64_t leading) = nullptr;
   int (*layout_destroy)(void* layout) = nullptr;
@@ -63,6 +64,10 @@ inline constexpr int kComputeFloat = 68, kTypeFloat = 0, kTypeHalf = 2, kTypeBfl
 inline constexpr int kPreferenceWorkspaceBytes = 1, kPreferenceReductionSchemes = 3;
 /// Of cublasLtReductionScheme_t: parts of k are added in the compute type, in workspace.
 inline constexpr std::uint32_t kReduceInComputeType = 2;
+/// Values of cublasLtMatmulDescAttributes_t.
+inline constexpr int kOperationEpilogue = 7, kOperationBiasPointer = 8;
+/// Of cublasLtEpilogue_t: GELU(d + bias), a bias for each row of the column-major result, in its type.
+inline constexpr std::uint32_t kEpilogueGeluBias = 36;
 
 inline constexpr std::string_view kCublasLtRemedy =
     "install CUDA 12 or 13, or the Python package nvidia-cublas (CUDA 12: nvidia-cublas-cu12), and set "
@@ -113,9 +118,11 @@ struct GemmShape {
 /// One such product with the library's ways to do it, its own favourite first.
 class CublasLtGemm {
  public:
-  /// The library's heuristic is asked for at most `most` algorithms that need at most `workspace_bytes`.
-  /// Throws base::EnvironmentError.
-  CublasLtGemm(const CublasLt& library, const GemmShape& shape, std::size_t workspace_bytes, int most);
+  /// The library's heuristic is asked for at most `most` algorithms that need at most `workspace_bytes`. With
+  /// `gelu_bias`, the device address of n numbers of the dtype, y = GELU(x w + gelu_bias), GELU in its tanh
+  /// form. Throws base::EnvironmentError.
+  CublasLtGemm(const CublasLt& library, const GemmShape& shape, std::size_t workspace_bytes, int most,
+               const void* gelu_bias = nullptr);
   ~CublasLtGemm();
   CublasLtGemm(const CublasLtGemm&) = delete;
   CublasLtGemm& operator=(const CublasLtGemm&) = delete;
@@ -128,6 +135,7 @@ class CublasLtGemm {
               const Stream* stream = nullptr) const;
 
  private:
+  void set_epilogue(const void* gelu_bias);
   void release();
 
   const CublasLt& library_;

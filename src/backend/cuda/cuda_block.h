@@ -67,8 +67,9 @@ class CudaBlock {
   /// What a kernel is launched with, but its workspace (scratch, sync), reading weight copy `copy`. Tensors
   /// that it does not declare are null.
   ft_gpu_args arguments(const codegen::GpuKernel& kernel, int copy);
-  /// Where a tensor lies, and copy `copy` of a weight, as arguments() has them.
+  /// Where a tensor and a parameter lie, and copy `copy` of a weight, as arguments() has them.
   void* address(block::Tensor which) { return tensor(which).pointer(); }
+  const void* address(block::Parameter which) const { return constants_.parameter[static_cast<int>(which)]; }
   const void* address(block::Weight which, int copy) const;
 
  private:

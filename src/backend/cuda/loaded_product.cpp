@@ -12,15 +12,17 @@ constexpr int kFavourite = 0;  // of the library's heuristic: the one that is us
 
 class LoadedProduct final : public LoadedSegment {
  public:
-  LoadedProduct(const CublasLt& library, const codegen::LibraryProduct& product)
+  LoadedProduct(const CublasLt& library, const CudaBlock& block, const codegen::LibraryProduct& product)
       : product_(product),
         weights_{product.weight},
-        gemm_(library, {product.m, product.n, product.k, product.dtype}, kLibraryWorkspaceBytes, 1) {
+        gemm_(library, {product.m, product.n, product.k, product.dtype}, kLibraryWorkspaceBytes, 1,
+              product.bias ? block.address(*product.bias) : nullptr) {
     if (gemm_.algorithms() > 0) return;
     DeviceError error(fmt::format(
-        "{}: cuBLASLt {} has no algorithm for a product of {}x{} with {}x{} in {} and {} bytes of workspace",
+        "{}: cuBLASLt {} has no algorithm for a product of {}x{} with {}x{}{} in {} and {} bytes of "
+        "workspace",
         product.symbol, library.version(), product.m, product.k, product.k, product.n,
-        block::name(product.dtype), kLibraryWorkspaceBytes));
+        product.bias ? ", bias and GELU" : "", block::name(product.dtype), kLibraryWorkspaceBytes));
     error.is_resource_limit = true;
     throw error;
   }
@@ -53,7 +55,7 @@ class LoadedProduct final : public LoadedSegment {
 std::unique_ptr<LoadedSegment> load_product(const Context& context, const Stream& stream,
                                             const CublasLt& library, CudaBlock& block,
                                             const codegen::LibraryProduct& product) {
-  auto loaded = std::make_unique<LoadedProduct>(library, product);
+  auto loaded = std::make_unique<LoadedProduct>(library, block, product);
   Workspace workspace;
   workspace.scratch = GuardedDeviceBuffer(context, loaded->scratch_bytes());
   loaded->launch(stream, block, workspace, 0);

@@ -37,6 +37,7 @@ static_assert(std::is_same_v<OursOf<decltype(cublasLtGetVersion)>, decltype(Lt::
 static_assert(std::is_same_v<OursOf<decltype(cublasLtGetStatusString)>, decltype(Lt::get_status_string)>);
 static_assert(std::is_same_v<OursOf<decltype(cublasLtMatmulDescCreate)>, decltype(Lt::operation_create)>);
 static_assert(std::is_same_v<OursOf<decltype(cublasLtMatmulDescDestroy)>, decltype(Lt::operation_destroy)>);
+static_assert(std::is_same_v<OursOf<decltype(cublasLtMatmulDescSetAttribute)>, decltype(Lt::operation_set)>);
 static_assert(std::is_same_v<OursOf<decltype(cublasLtMatrixLayoutCreate)>, decltype(Lt::layout_create)>);
 static_assert(std::is_same_v<OursOf<decltype(cublasLtMatrixLayoutDestroy)>, decltype(Lt::layout_destroy)>);
 static_assert(
@@ -56,6 +57,10 @@ static_assert(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES == kPreferenceWorkspaceBy
 static_assert(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK == kPreferenceReductionSchemes);
 static_assert(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE == kReduceInComputeType);
 static_assert(sizeof(std::uint32_t) == sizeof kReduceInComputeType);
+static_assert(CUBLASLT_MATMUL_DESC_EPILOGUE == kOperationEpilogue);
+static_assert(CUBLASLT_MATMUL_DESC_BIAS_POINTER == kOperationBiasPointer);
+static_assert(CUBLASLT_EPILOGUE_GELU_BIAS == kEpilogueGeluBias);
+static_assert(sizeof(std::uint32_t) == sizeof kEpilogueGeluBias);
 
 static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(CublasLtAlgorithm));
 using Theirs = cublasLtMatmulHeuristicResult_t;

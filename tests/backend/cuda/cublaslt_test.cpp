@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "block/rounding.h"
 #include "installed_nvrtc.h"
 
@@ -66,6 +68,25 @@ TEST_F(FakeCublasLt, TellsItsVersionAndWhereItIs) {
   EXPECT_EQ(find_cublaslt().version, "cuBLASLt 13.0.2");
   const ScopedVariable other("FUSETUNE_FAKE_CUBLASLT", "version:130102");
   EXPECT_EQ(find_cublaslt().version, "cuBLASLt 13.1.2");
+}
+
+// The bias belongs to a column of the row-major result, and comes before GELU.
+TEST_F(FakeCublasLt, AddsABiasAndTakesTheTanhFormOfGelu) {
+  const GemmShape shape{.m = 3, .n = 5, .k = 2, .dtype = block::Dtype::f32};
+  const std::vector<float> x = numbers(shape.m * shape.k, 5), w = numbers(shape.k * shape.n, 3);
+  const std::vector<float> bias = {0.5F, -1.5F, 2.25F, 0, -0.75F};
+  std::vector<float> y(static_cast<std::size_t>(shape.m * shape.n));
+  const CublasLt library;
+  const CublasLtGemm gemm(library, shape, 1 << 20, 1, bias.data());
+  ASSERT_EQ(gemm.algorithms(), 1);
+  gemm.launch(0, x.data(), w.data(), y.data(), nullptr);
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t j = 0; j < 5; ++j) {
+      const double sum = double{x[2 * i]} * w[j] + double{x[2 * i + 1]} * w[5 + j] + bias[j];
+      const double want = sum / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (sum + 0.044715 * sum * sum * sum)));
+      EXPECT_NEAR(y[5 * i + j], want, 1e-5) << i << ", " << j;
+    }
+  }
 }
 
 TEST_F(FakeCublasLt, AProductThatItDoesNotOfferHasNoAlgorithms) {

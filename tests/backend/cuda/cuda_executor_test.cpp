@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "backend/cuda/cublaslt.h"
@@ -214,7 +215,7 @@ TEST_F(CudaExecutorTest, MoreSharedMemoryThanTheDeviceHasIsRefusedWithBothFigure
   }
 }
 
-/// Segment [7] by the fake cuBLASLt.
+/// Segments by the fake cuBLASLt: [7] unless another is named.
 class LibraryProducts : public ::testing::Test {
  protected:
   static block::Problem problem_in(block::Dtype dtype) {
@@ -222,11 +223,11 @@ class LibraryProducts : public ::testing::Test {
     problem.dtype = dtype;
     return problem;
   }
-  static CompiledKernel product(const block::Problem& problem) {
+  static CompiledKernel product(const block::Problem& problem, const plan::Segment& segment = {7, 7}) {
     lower::GpuTarget target;
     target.library = find_cublaslt();
     EXPECT_EQ(target.library->version, "cuBLASLt 13.0.2") << target.library->missing;
-    return {codegen::generate_library({{7, 7}, false}, lower::GpuSchedule::parse("product=library"), problem,
+    return {codegen::generate_library({segment, false}, lower::GpuSchedule::parse("product=library"), problem,
                                       target),
             {},
             0};
@@ -236,16 +237,28 @@ class LibraryProducts : public ::testing::Test {
     return make_executor(problem, block::Mask(problem.mask, problem.batch, problem.seq),
                          block::generate_data(problem), options);
   }
-  /// Small whole numbers times the block's weights: what `attn_proj` has to be, before it is rounded.
-  static std::vector<double> product_of(const block::Problem& problem, const std::vector<double>& merged) {
+  /// `rows` of numbers times one of the block's weights, before anything is rounded.
+  static std::vector<double> product_of(const block::Problem& problem, const std::vector<double>& rows,
+                                        block::Weight weight) {
     const block::BlockData data = block::generate_data(problem);
-    const auto d = static_cast<std::size_t>(problem.hidden());
-    std::vector<double> product(merged.size());
-    for (std::size_t i = 0; i < merged.size() / d; ++i)
-      for (std::size_t j = 0; j < d; ++j)
+    const auto d = static_cast<std::size_t>(problem.hidden()), n = data[weight].size() / d;
+    std::vector<double> product(rows.size() / d * n);
+    for (std::size_t i = 0; i < rows.size() / d; ++i)
+      for (std::size_t j = 0; j < n; ++j)
         for (std::size_t k = 0; k < d; ++k)
-          product[i * d + j] += merged[i * d + k] * double{data[block::Weight::w_out][k * d + j]};
+          product[i * n + j] += rows[i * d + k] * double{data[weight][k * n + j]};
     return product;
+  }
+  /// The same with bias and GELU.
+  static std::vector<double> activated(const block::Problem& problem, const std::vector<double>& norm1) {
+    const block::BlockData data = block::generate_data(problem);
+    const auto& bias = data[block::Parameter::b_ffn1];
+    std::vector<double> values = product_of(problem, norm1, block::Weight::w_ffn1);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double x = values[i] + double{bias[i % bias.size()]};
+      values[i] = x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    }
+    return values;
   }
   static void expect_near(const std::vector<float>& got, const std::vector<double>& want, double bound) {
     ASSERT_EQ(got.size(), want.size());
@@ -278,10 +291,36 @@ TEST_F(LibraryProducts, RunAloneInGraphsAndStamped) {
       } else {
         EXPECT_EQ(sequence->run_stamped(2).calls.at(0).name, "launch [7]");
       }
-      expect_near(device->read(Tensor::attn_proj), product_of(problem, merged), bound);
+      expect_near(device->read(Tensor::attn_proj), product_of(problem, merged, block::Weight::w_out), bound);
     }
     EXPECT_EQ(device->find_damage(), "");
   }
+}
+
+TEST_F(LibraryProducts, BiasAndGeluAreThoseOfTheBlock) {
+  block::Problem problem = problem_in(block::Dtype::f32);
+  problem.gelu = block::Gelu::tanh;
+  const auto device = executor(problem, {.rotation_bytes = 3 * problem.hidden() * problem.ffn * 4});
+  const CompiledKernel kernel = product(problem, {10, 11});
+  const auto sequence = device->load({&kernel, 1});
+  EXPECT_EQ(sequence->ready(), 3);
+  const std::vector<double> norm1 = [] {
+    std::vector<double> values(2 * 8 * 16);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i * 7 % 5) - 2;
+    return values;
+  }();
+  device->write(Tensor::norm1, norm1);
+  const auto expect_activated = [&] {
+    expect_near(device->read(Tensor::ffn_act), activated(problem, norm1), 1e-5);
+    device->poison(Tensor::ffn_act);
+  };
+  sequence->run();
+  expect_activated();
+  EXPECT_GT(sequence->run_timed(1, 2), 0);
+  expect_activated();
+  EXPECT_EQ(sequence->run_stamped(2).calls.at(0).name, "launch [10-11]");
+  expect_activated();
+  EXPECT_EQ(device->find_damage(), "");
 }
 
 TEST_F(LibraryProducts, OnesThatItDoesNotOfferAreAResourceThatIsShort) {

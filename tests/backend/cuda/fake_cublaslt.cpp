@@ -1,12 +1,14 @@
-// A stand-in for cuBLASLt beside the fake driver, whose device memory is the host's: the same product, as
-// plain loops over what the descriptors say. In a stream, a call of cuLaunchHostFunc in $FUSETUNE_DRIVER, so
-// that graphs capture it. $FUSETUNE_FAKE_CUBLASLT: "none" finds no algorithm, "failing" refuses to multiply,
-// "wrong" is off by one in each element, "slow:96" takes 5 ms more for a weight of 96 columns,
-// "version:130102" is 13.1.2.
+// A stand-in for cuBLASLt beside the fake driver, whose device memory is the host's: the same product, with
+// bias and GELU where the epilogue says so, as plain loops over what the descriptors say. In a stream, a call
+// of cuLaunchHostFunc in $FUSETUNE_DRIVER, so that graphs capture it. $FUSETUNE_FAKE_CUBLASLT: "none" finds
+// no algorithm, "failing" refuses to multiply, "wrong" is off by one in each element, "erf" has the other
+// form of GELU, "slow:96" takes 5 ms more for a weight of 96 columns, "version:130102" is
+// 13.1.2.
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -22,7 +24,11 @@ using fusetune::block::Dtype;
 
 enum Status : int { kSuccess = 0, kInvalidValue = 7, kExecutionFailed = 13, kNotSupported = 15 };
 
-struct Operation {};
+constexpr std::uint32_t kNoEpilogue = 1, kGeluBias = 36;
+struct Operation {
+  std::uint32_t epilogue = kNoEpilogue;
+  const void* bias = nullptr;
+};
 struct Layout {
   Dtype dtype;
   std::int64_t rows, columns, leading;
@@ -48,21 +54,29 @@ float element(const Layout& layout, const void* matrix, std::int64_t row, std::i
   return fusetune::block::load_element(layout.dtype, matrix, column * layout.leading + row);
 }
 
+float gelu(float x) {
+  if (behaviour() == "erf") return x / 2 * (1 + std::erf(x * 0.70710678F));
+  return x / 2 * (1 + std::tanh(0.79788456F * (x + 0.044715F * x * x * x)));
+}
+
 /// One product, after the call that asked for it may have returned.
 struct Product {
+  Operation operation;
   Layout a, b, d;
   const void *from_a, *from_b;
   void* to;
 };
 
 void multiply(const Product& product) {
-  const auto& [a, b, d, from_a, from_b, to] = product;
+  const auto& [operation, a, b, d, from_a, from_b, to] = product;
   const float off = behaviour() == "wrong" ? 1.0F : 0.0F;
   for (std::int64_t column = 0; column < d.columns; ++column) {
     for (std::int64_t row = 0; row < d.rows; ++row) {
       float sum = off;
       for (std::int64_t k = 0; k < a.columns; ++k)
         sum += element(a, from_a, row, k) * element(b, from_b, k, column);
+      if (operation.epilogue == kGeluBias)
+        sum = gelu(sum + fusetune::block::load_element(d.dtype, operation.bias, row));
       fusetune::block::store_element(d.dtype, to, column * d.leading + row, sum);
     }
   }
@@ -113,6 +127,17 @@ int cublasLtMatmulDescDestroy(void* operation) {
   return kSuccess;
 }
 
+int cublasLtMatmulDescSetAttribute(void* operation, int attribute, const void* value, std::size_t bytes) {
+  auto& to = *static_cast<Operation*>(operation);
+  if (attribute == 7 && bytes == sizeof to.epilogue)
+    std::memcpy(&to.epilogue, value, bytes);
+  else if (attribute == 8 && bytes == sizeof to.bias)
+    std::memcpy(&to.bias, value, bytes);
+  else
+    return kInvalidValue;
+  return to.epilogue == kNoEpilogue || to.epilogue == kGeluBias ? kSuccess : kNotSupported;
+}
+
 int cublasLtMatrixLayoutCreate(void** layout, int type, std::uint64_t rows, std::uint64_t columns,
                                std::int64_t leading) {
   if (type != 0 && type != 2 && type != 14) return kNotSupported;
@@ -148,10 +173,12 @@ int cublasLtMatmulPreferenceSetAttribute(void* preference, int attribute, const 
 }
 
 /// Two algorithms that are the same, and one that fails as the real ones may.
-int cublasLtMatmulAlgoGetHeuristic(void* /*handle*/, void* /*operation*/, void* /*a*/, void* /*b*/,
-                                   void* /*c*/, void* /*d*/, void* preference, int requested,
-                                   Heuristic* results, int* found) {
+int cublasLtMatmulAlgoGetHeuristic(void* /*handle*/, void* operation, void* /*a*/, void* /*b*/, void* /*c*/,
+                                   void* /*d*/, void* preference, int requested, Heuristic* results,
+                                   int* found) {
   if (static_cast<const Preference*>(preference)->reduction_schemes != 2) return kInvalidValue;
+  const auto& of = *static_cast<const Operation*>(operation);
+  if ((of.epilogue == kGeluBias) != (of.bias != nullptr)) return kInvalidValue;
   *found = behaviour() == "none" ? 0 : std::min(requested, 3);
   for (int i = 0; i < *found; ++i) {
     results[i] = {};
@@ -161,7 +188,7 @@ int cublasLtMatmulAlgoGetHeuristic(void* /*handle*/, void* /*operation*/, void* 
   return *found == 0 ? kNotSupported : kSuccess;
 }
 
-int cublasLtMatmul(void* /*handle*/, void* /*operation*/, const void* alpha, const void* a, void* a_layout,
+int cublasLtMatmul(void* /*handle*/, void* operation, const void* alpha, const void* a, void* a_layout,
                    const void* b, void* b_layout, const void* beta, const void* /*c*/, void* /*c_layout*/,
                    void* d, void* d_layout, const std::uint64_t* algorithm, void* /*workspace*/,
                    std::size_t /*workspace_bytes*/, void* stream) {
@@ -171,7 +198,7 @@ int cublasLtMatmul(void* /*handle*/, void* /*operation*/, const void* alpha, con
   if (wa.columns != wb.rows || wd.rows != wa.rows || wd.columns != wb.columns || algorithm[0] == 1 ||
       *static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0)
     return kInvalidValue;
-  const Product product{wa, wb, wd, a, b, d};
+  const Product product{*static_cast<const Operation*>(operation), wa, wb, wd, a, b, d};
   if (stream != nullptr) return enqueue(product, stream);
   multiply(product);
   return kSuccess;
