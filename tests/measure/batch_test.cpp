@@ -234,9 +234,10 @@ TEST_F(BatchTest, WhatIsThrownEndsTheOtherDevicesWork) {
   std::vector<BatchCandidate> todo = candidates({"", "for (volatile int go = 1; go;) {}", "", ""});
   auto next = todo.begin();
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_THROW(batch(both)->run(
-                   [&](bool /*idle*/) { return std::optional(*next++); },
-                   [](const BatchCandidate& /*candidate*/, Measurement /*measurement*/) { throw Enough{}; }),
+  EXPECT_THROW(batch(both)->run([&](bool /*idle*/) { return std::optional(*next++); },
+                                [](const BatchCandidate& /*candidate*/, const Measurement& /*measurement*/) {
+                                  throw Enough{};
+                                }),
                Enough);
   const Done done = run(both, {todo[2], todo[3]});
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(40))
@@ -256,7 +257,7 @@ TEST_F(BatchTest, IdleIsWhenNothingIsMeasured) {
         if (given == todo.size() || (given == 1 && !is_idle)) return std::nullopt;
         return todo[given++];
       },
-      [](const BatchCandidate& /*candidate*/, Measurement /*measurement*/) {});
+      [](const BatchCandidate& /*candidate*/, const Measurement& /*measurement*/) {});
   EXPECT_EQ(given, 2U);
   EXPECT_TRUE(idle.front());
   EXPECT_FALSE(idle[1]) << "the first is being measured";
