@@ -36,6 +36,7 @@ class GuidedSearch : public Searcher {
     return segments_.untimed_kernels();
   }
   std::optional<search::PruningReport> pruning() const override { return segments_.pruning(); }
+  std::span<const search::PriorTest> prior_tests() const override { return segments_.prior_tests(); }
   std::optional<PlanCounts> plan_counts() const override;
 
  private:

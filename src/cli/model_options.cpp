@@ -9,6 +9,16 @@ model::CostModel load_model(const std::string& file) {
   return file == kShippedModel ? model::CostModel::shipped() : model::CostModel::load(file);
 }
 
+model::CostModel load_segment_model(const std::string& file) {
+  model::CostModel loaded =
+      file == kShippedModel ? model::CostModel::shipped_for_segments() : model::CostModel::load(file);
+  if (loaded.info().schema != model::Schema::segment)
+    throw base::UsageError("--cost-model " + file +
+                           ": guided begins with a model of kernels, this one is of plans; fusetune train "
+                           "--segments fits one");
+  return loaded;
+}
+
 void ModelOptions::declare(Options& options) {
   options.unsigned_integer("--seed", options_.seed, "N", "the same seed and data give the same model");
   options.integer("--rounds", options_.rounds, "N", "trees of each of the two boosters", 1, 100'000);

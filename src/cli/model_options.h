@@ -11,9 +11,14 @@ inline constexpr const char* kDefaultModel = "cost_model.json";
 
 /// What --cost-model calls the model inside the program.
 inline constexpr const char* kShippedModel = "shipped";
+/// ... and none at all.
+inline constexpr const char* kNoModel = "none";
 
 /// The model in `file`, or the one inside the program. Throws as model::CostModel::load().
 model::CostModel load_model(const std::string& file);
+/// The model of kernels in `file`, or the one inside the program. Throws the same, and base::UsageError for a
+/// model of plans.
+model::CostModel load_segment_model(const std::string& file);
 
 class ModelOptions {
  public:

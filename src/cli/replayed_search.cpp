@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "cli/comparable_times.h"
 #include "cli/output.h"
+#include "cli/prior_report.h"
 #include "cli/recorded_file.h"
 #include "cli/recorded_segments.h"
 #include "search/plan_model.h"
@@ -66,13 +67,18 @@ ReplayedSearch replay_segments(const ReplayRequest& request) {
   if (std::isinf(result.recorded_best_us)) fail_empty(request, "segments that make a plan,");
   result.brute_force_us = least_of_all_plans(best.costs());
   result.environment = describe(contents.environments.front());
-  const search::Replay replay(recordings);
-  search::FittedSegmentModel model(request.problem, device_of(contents.environments.front().fields),
-                                   seeded(request.problem));
-  const auto strategy = search::make_strategy(request.strategy, replay.space(), request.problem.seed, &model);
+  const store::EnvironmentRecord& here = contents.environments.front();
+  const model::Device device = device_of(here.fields);
+  const search::Replay replay(recordings, device.target,
+                              search::segment_space(request.problem, device.target).work);
+  search::FittedSegmentModel model(request.problem, device, seeded(request.problem));
+  const auto strategy = search::make_strategy(request.strategy, replay.space(), request.problem.seed, &model,
+                                              {}, request.priors ? request.priors(here) : search::Priors());
   const search::ReplayResult found = search::replay_search(*strategy, replay, request.stop);
   result.trials = found.trials;
   result.stopped = found.stopped;
+  const auto tests = strategy->prior_tests();
+  result.prior_tests.assign(tests.begin(), tests.end());
   const auto cheapest = plan::cheapest_plans(found.best.costs(), 1);
   if (cheapest.empty())
     throw base::UsageError(
@@ -137,12 +143,14 @@ void report_replay(const ReplayedSearch& found, const ReplayRequest& request, co
       {whole ? "time_us" : "sum_us", found.best_us},
       {"recorded_best_us", found.recorded_best_us},
       {"brute_force_us", found.brute_force_us > 0 ? nlohmann::json(found.brute_force_us) : nlohmann::json()},
+      {"prior", priors_json(found.prior_tests)},
       {"regret", found.regret()}};
   const std::string text = result.dump(2) + "\n";
   if (json == "-") return print(text);
   print(fmt::format("{} replayed on {} {} of {}: {} asked for{}{}\n", request.strategy, found.recorded,
                     whole ? "plans" : "kernels", request.file, found.trials,
                     found.stopped.empty() ? "" : ", ", found.stopped));
+  print(describe_priors(found.prior_tests));
   print(fmt::format(
       "best plan  mask {}  {}  {:.1f} us {}\n{:.2f} % slower than the best of everything recorded\n",
       found.mask, plan.to_string(), found.best_us, whole ? "whole" : "by the sum of its segments",

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "block/problem.h"
+#include "search/segment_prior.h"
 #include "search/stop.h"
+#include "store/records.h"
 
 namespace fusetune::cli {
 
@@ -15,6 +19,8 @@ struct ReplayRequest {
   block::Problem problem;
   std::string cache_mode;
   search::StopConditions stop;
+  /// Of a strategy over segments that takes some, given what was replayed measured on; empty: none.
+  std::function<search::Priors(const store::EnvironmentRecord& here)> priors = {};
 };
 
 /// What a strategy found, and what it missed.
@@ -28,6 +34,7 @@ struct ReplayedSearch {
   double recorded_best_us = 0;
   /// Over segments: the least sum of all plans there are, each added up; 0: over whole plans.
   double brute_force_us = 0;
+  std::vector<search::PriorTest> prior_tests = {};
   double regret() const { return best_us / recorded_best_us - 1; }
 };
 

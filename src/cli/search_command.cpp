@@ -14,6 +14,7 @@
 #include "cli/problem_options.h"
 #include "cli/replayed_search.h"
 #include "cli/search_dry_run.h"
+#include "cli/search_priors.h"
 #include "cli/search_run.h"
 #include "cli/session_options.h"
 #include "search/plan_refinement.h"
@@ -43,6 +44,7 @@ struct SearchArguments {
   bool resume = false, fresh = false, verbose = false, dry_run = false;
   int finalists = 8, pairs = 0;
   std::string cost_model, json, replay;
+  PriorRequest prior;
   SessionArguments session;
   ProblemOptions problem;
 
@@ -68,8 +70,10 @@ struct SearchArguments {
         "the certificate is closed where no plan can be faster by more than this share; `guided` then ends");
     options.text(
         "--cost-model", cost_model, "FILE",
-        "begin with this model of whole plans (`shipped`: the one inside the program); default: none, "
-        "the search fits its own");
+        "begin with this model (`shipped`: the one inside the program, `none`): `mask` with one of whole "
+        "plans, default none; `guided` with one of kernels (train --segments), default shipped and on a GPU "
+        "none, if it ranks the kernels timed first well; both go on to fit their own");
+    declare_prior_records(options, prior);
     options.text("--db", database, "FILE", "where measurements are kept");
     options.flag("--resume", resume, "go on from what the database has (the default)");
     options.flag("--fresh", fresh, "measure everything again");
@@ -89,6 +93,38 @@ struct SearchArguments {
         "what was predicted for it beside what it took.");
     session.declare(options, Devices::several);
     problem.declare(options);
+  }
+
+  /// Throws base::UsageError where the strategy has no use for what was given to begin with.
+  void check_beginning() const {
+    const search::PlanStrategyInfo* const plans = search::find_plan_strategy(strategy);
+    const bool takes_priors = search::takes_priors(strategy);
+    if (!cost_model.empty() && !takes_priors && !(plans != nullptr && plans->needs_model))
+      throw base::UsageError("--cost-model: strategy " + strategy + " uses no model; `mask` and `guided` do");
+    if (!(prior.records + prior.environment).empty() && !takes_priors)
+      throw base::UsageError("--prior-from: strategy " + strategy +
+                             " begins with nothing of another device; `guided` does");
+    if (!prior.environment.empty() && prior.records.empty())
+      throw base::UsageError("--prior-environment chooses one of the devices in --prior-from FILE");
+  }
+
+  /// Something was given that knows kernels.
+  bool begins_with_kernels() const {
+    return search::takes_priors(strategy) && !(prior.records + cost_model).empty();
+  }
+
+  /// What a strategy over whole plans begins with.
+  std::optional<model::CostModel> plan_model() const {
+    if (cost_model.empty() || cost_model == kNoModel || search::takes_priors(strategy)) return std::nullopt;
+    return load_model(cost_model);
+  }
+
+  /// None for a strategy that takes none.
+  search::Priors priors(const store::EnvironmentRecord& here, const std::string& cache_mode) const {
+    if (!search::takes_priors(strategy)) return {};
+    PriorRequest request = prior;
+    request.model = cost_model;
+    return make_priors(request, problem.problem(), here, cache_mode);
   }
 
   search::StopConditions stop(const Options& options) const {
@@ -121,14 +157,16 @@ std::string strategy_within_budget(const SearchArguments& arguments, const Optio
       options.given("--trials") && !search::pays_for_segments(static_cast<double>(arguments.trials), 1);
   if (strategy == nullptr || !strategy->refines_plans || !small) return arguments.strategy;
   base::note(fmt::format(
-      "note: --trials {} does not pay for all {} segment variants: `{}` times whole plans, as `{}`",
-      arguments.trials, plan::kVariantCount, arguments.strategy, search::kSmallBudgetStrategy));
+      "note: --trials {} does not pay for all {} segment variants: `{}` times whole plans, as `{}`{}",
+      arguments.trials, plan::kVariantCount, arguments.strategy, search::kSmallBudgetStrategy,
+      arguments.begins_with_kernels() ? "; what is known of kernels is no help there" : ""));
   return std::string(search::kSmallBudgetStrategy);
 }
 
 SearchRequest request_of(const SearchArguments& arguments, const Options& options) {
   static constexpr std::array<std::string_view, 1> kDatabase = {"--db"};
-  static constexpr std::array<std::string_view, 3> kSearch = {"--strategy", "--finalists", "--pairs"};
+  static constexpr std::array<std::string_view, 6> kSearch = {
+      "--strategy", "--finalists", "--pairs", "--cost-model", "--prior-from", "--prior-environment"};
   static constexpr std::array<std::string_view, 5> kGenerate = {"--isa", "--threads", "--cxx", "--kernel-dir",
                                                                 "--db"};
   const std::string problem = arguments.problem.command_line();
@@ -138,6 +176,7 @@ SearchRequest request_of(const SearchArguments& arguments, const Options& option
           .finalists = arguments.finalists,
           .pairs = arguments.pairs,
           .epsilon = arguments.epsilon,
+          .initial_model = arguments.plan_model(),
           .database = arguments.database,
           .command = options.whole_command(),
           .json = arguments.json,
@@ -154,11 +193,14 @@ SearchRequest request_of(const SearchArguments& arguments, const Options& option
 
 int run_replay(const SearchArguments& arguments, const Options& options) {
   const measure::SessionOptions session = arguments.session.session(arguments.problem);
-  const ReplayRequest request{.file = arguments.replay,
-                              .strategy = arguments.strategy,
-                              .problem = arguments.problem.problem(),
-                              .cache_mode = std::string(measure::name(session.cache)),
-                              .stop = arguments.stop(options)};
+  const std::string cache_mode(measure::name(session.cache));
+  const ReplayRequest request{
+      .file = arguments.replay,
+      .strategy = arguments.strategy,
+      .problem = arguments.problem.problem(),
+      .cache_mode = cache_mode,
+      .stop = arguments.stop(options),
+      .priors = [&](const store::EnvironmentRecord& here) { return arguments.priors(here, cache_mode); }};
   report_replay(replay_recorded(request), request, arguments.json);
   return kDone;
 }
@@ -172,16 +214,12 @@ int run_search(Options& options) {
   if (arguments.resume && arguments.fresh) throw base::UsageError("--resume and --fresh exclude each other");
   arguments.stop(options);
   check_strategy(arguments.strategy);  // before any work
+  arguments.check_beginning();
   if (arguments.dry_run && !arguments.replay.empty())
     throw base::UsageError(
         "--dry-run and --replay exclude each other: a replay compiles and measures nothing");
   if (!arguments.replay.empty()) return run_replay(arguments, options);
-  const search::PlanStrategyInfo* const plans = search::find_plan_strategy(arguments.strategy);
-  const bool uses_model = plans != nullptr && plans->needs_model;
-  if (!arguments.cost_model.empty() && !uses_model)
-    throw base::UsageError("--cost-model: strategy " + arguments.strategy + " uses no model; `mask` does");
   SearchRequest request = request_of(arguments, options);
-  if (!arguments.cost_model.empty()) request.initial_model = load_model(arguments.cost_model);
 
   const block::Problem problem = arguments.problem.problem();
   measure::SessionOptions session_options = arguments.session.session(arguments.problem);
@@ -189,6 +227,9 @@ int run_search(Options& options) {
   catch_interrupts();
   measure::Session session(problem, session_options);
   stop_if_interrupted();
+  if (search::takes_priors(request.strategy))
+    request.priors = arguments.priors({session.environment().fingerprint, session.environment().fields},
+                                      std::string(measure::name(session_options.cache)));
   if (arguments.dry_run) return dry_run(request, session, session_options);
   return find_best_plan(std::move(request), session, session_options);
 }

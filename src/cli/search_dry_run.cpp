@@ -48,7 +48,8 @@ std::optional<ReplayedSearch> replay(const SearchRequest& request, const Budget&
                             .strategy = request.strategy,
                             .problem = session.problem(),
                             .cache_mode = settings.cache_mode,
-                            .stop = {.trials = trials, .seconds = {}, .early_stop = {}}});
+                            .stop = {.trials = trials, .seconds = {}, .early_stop = {}},
+                            .priors = [&](const auto& /*here*/) { return request.priors; }});
   } catch (const base::UsageError&) {  // no plan, or of several devices
     return std::nullopt;
   }

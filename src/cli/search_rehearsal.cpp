@@ -77,7 +77,7 @@ class Rehearser {
   Rehearsal segments_then_plans(const search::StrategyInfo& strategy) {
     // Without its model: that is fitted in seconds, and only leaves candidates out.
     const auto segments =
-        strategy.make(space(), nullptr, session_.problem().seed, {.alpha = 0, .epsilon = 0});
+        strategy.make(space(), nullptr, session_.problem().seed, {.alpha = 0, .epsilon = 0}, {});
     rehearse_segments(*segments);
     std::vector<search::Finalist> finalists = search::select_finalists(best_.costs(), settings_.finalists);
     if (strategy.refines_plans) {

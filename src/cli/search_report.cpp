@@ -12,6 +12,7 @@
 
 #include "cli/certificate_report.h"
 #include "cli/final_times.h"
+#include "cli/prior_report.h"
 #include "cli/pruning_report.h"
 #include "measure/statistics.h"
 #include "report/block_drawing.h"
@@ -348,7 +349,8 @@ std::string describe_trials(const SearchReport& report, const Searcher& searcher
         counts.reference_us / 1e3, counts.least_slowdown, counts.most_slowdown);
   }
   text += device_line(report);
-  text += model_line(report) + describe_pruning(report.threshold, searcher);
+  text += describe_priors(searcher.prior_tests()) + model_line(report);
+  text += describe_pruning(report.threshold, searcher);
   if (!report.stopped.empty())
     text += fmt::format("stopped early, {}: run it again to continue\n", report.stopped);
   return text + failure_lines(report, searcher);
@@ -404,6 +406,7 @@ std::string result_json(const SearchReport& report, const Searcher& searcher, co
                          {"stopped", report.stopped},
                          {"search", counts_json(searcher)},
                          {"library", library_json(report)},
+                         {"prior", priors_json(searcher.prior_tests())},
                          {"model", model_json(report)},
                          {"pruning", pruning_json(report.threshold, searcher)},
                          {"predicted", report.predicted ? to_json(*report.predicted) : nlohmann::json()},

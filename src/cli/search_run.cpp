@@ -156,7 +156,7 @@ class SearchRun {
   std::unique_ptr<Searcher> segment_searcher() {
     const search::Space space = search::segment_space(session_.problem(), session_.target());
     auto strategy = search::make_strategy(request_.strategy, space, seed(), segment_model(),
-                                          {.alpha = 1, .epsilon = request_.epsilon});
+                                          {.alpha = 1, .epsilon = request_.epsilon}, request_.priors);
     if (search::find_strategy(request_.strategy)->refines_plans)
       return std::make_unique<GuidedSearch>(session_, store_, report_.run, settings_, std::move(strategy),
                                             seed(), request_.epsilon);

@@ -7,6 +7,7 @@
 #include "cli/searcher.h"
 #include "measure/session.h"
 #include "model/cost_model.h"
+#include "search/segment_prior.h"
 #include "search/stop.h"
 
 namespace fusetune::cli {
@@ -18,6 +19,7 @@ struct SearchRequest {
   int finalists = 8, pairs = 0;  // as of SearchSettings
   double epsilon = 0.02;
   std::optional<model::CostModel> initial_model = {};  // only for a strategy with `needs_model`
+  search::Priors priors = {};                          // only for a strategy over segments that takes some
   std::string database;
   std::string command;  // as the user wrote it, for the run's row
   std::string json;     // file for the result, "-": standard output; empty: none

@@ -151,6 +151,8 @@ class Searcher {
   virtual std::vector<search::UntimedCandidate> untimed_kernels() const { return {}; }
   /// What an audit says of the kernels that a model pruned; nullopt: there was none.
   virtual std::optional<search::PruningReport> pruning() const { return std::nullopt; }
+  /// How the priors did that the strategy was given; none: it had none, or ended before their test.
+  virtual std::span<const search::PriorTest> prior_tests() const { return {}; }
   /// nullopt: no stage of it timed plans whole.
   virtual std::optional<PlanCounts> plan_counts() const { return std::nullopt; }
   /// What a variant is compiled with; nullopt: it cannot run, or was not timed.

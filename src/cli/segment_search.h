@@ -33,6 +33,7 @@ class SegmentSearch : public Searcher {
   Untimed untimed() const override;
   std::vector<search::UntimedCandidate> untimed_kernels() const override { return strategy_->untimed(); }
   std::optional<search::PruningReport> pruning() const override { return strategy_->pruning(); }
+  std::span<const search::PriorTest> prior_tests() const override { return strategy_->prior_tests(); }
   std::optional<lower::AnySchedule> schedule(int variant) const override;
 
   const search::Incumbents& best() const { return best_; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "cli/command.h"
 #include "cli/recorded_file.h"
 #include "cli/recorded_segments.h"
+#include "search/model_prior.h"
 #include "search/plan_strategy.h"
 #include "search/tile_tuning.h"
 #include "store/tuning_store.h"
@@ -128,13 +130,16 @@ void StrategyArguments::declare(Options& options) {
   options.text("--replay", replay_, "FILE", "the recorded times: as --db");
   options.text("--trials", trials_, "N,N,...", "plans that a search may time; kernels count as their share");
   options.integer("--repeats", repeats_, "N", "searches of each kind, with seeds of their own", 1, 1000);
+  options.text("--cost-model", cost_model_, "FILE",
+               "`guided` begins with this model of kernels (train --segments), if it ranks those timed first "
+               "well; default: none, as `shipped` was fitted to data/recorded");
   options.choice("--table", table_, {"budgets", "curves"},
                  "rows of --csv and --json: regret by number of trials, or the best so far after each trial");
   options.text("--chart", chart_, "FILE", "writes the best so far as a chart, one HTML page");
 }
 
 void StrategyArguments::check(const Options& options, const RowsOutput& output, TrainingArguments& source) {
-  for (const char* name : {"--trials", "--table", "--chart", "--replay"})
+  for (const char* name : {"--trials", "--cost-model", "--table", "--chart", "--replay"})
     if (options.given(name) && !wanted())
       throw base::UsageError(std::string(name) + " belongs to --strategies NAMES");
   if (options.given("--repeats") && !wanted() && !options.given("--audit"))
@@ -176,6 +181,9 @@ int StrategyArguments::run(const TrainingSource& source, std::uint64_t seed, con
   if (source.set.features().schema() == model::Schema::plan)
     options.problem = block::Problem::parse(groups.front());
   const std::optional<RecordedKernels> kernels = kernels_for(source, options.strategies);
+  if (kernels && cost_model_ != kNoModel)
+    options.priors = {std::make_shared<search::ModelPrior>(cost_model_, load_segment_model(cost_model_),
+                                                           *options.problem, kernels->device)};
   const StrategyComparison comparison =
       compare_strategies(timed_plans(source), kernels ? &*kernels : nullptr, options);
   return show(comparison, kernels ? &*kernels : nullptr, source, output);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/model_options.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/strategy_comparison.h"
@@ -15,7 +16,7 @@ namespace fusetune::cli {
 
 class StrategyArguments {
  public:
-  /// --strategies, --replay, --trials, --repeats, --table, --chart
+  /// --strategies, --replay, --trials, --repeats, --cost-model, --table, --chart
   void declare(Options& options);
   /// After options.parse(); --replay becomes the source. Throws base::UsageError.
   void check(const Options& options, const RowsOutput& output, TrainingArguments& source);
@@ -31,7 +32,7 @@ class StrategyArguments {
   int show(const StrategyComparison& comparison, const RecordedKernels* kernels, const TrainingSource& source,
            const RowsOutput& output) const;
 
-  std::string names_, replay_, trials_ = "16,32,64,128", table_ = "budgets", chart_;
+  std::string names_, replay_, trials_ = "16,32,64,128", cost_model_ = kNoModel, table_ = "budgets", chart_;
   int repeats_ = 5;
   ComparisonOptions options_;
 };

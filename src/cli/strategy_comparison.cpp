@@ -41,6 +41,14 @@ ReplayedStrategy search_plans(const search::PlanStrategyInfo& strategy, const Re
           .improvements = std::move(found.improvements)};
 }
 
+/// Empty without kernels.
+search::Replay kernel_replay(const RecordedKernels* kernels, const ComparisonOptions& options) {
+  if (kernels == nullptr) return search::Replay(std::vector<search::Recording>{});
+  const lower::Target& target = kernels->device.target;
+  return search::Replay(kernels->recordings, target,
+                        options.problem ? search::segment_space(*options.problem, target).work : nullptr);
+}
+
 ReplayedStrategy search_guided(const Recorded& recorded, std::optional<std::int64_t> trials,
                                std::uint64_t seed, const ComparisonOptions& options) {
   search::GuidedReplayOptions guided{.kernel_cost = recorded.about->cost.kernel_trials(), .seed = seed};
@@ -48,11 +56,13 @@ ReplayedStrategy search_guided(const Recorded& recorded, std::optional<std::int6
   if (!options.problem) throw base::InternalError("guided is replayed on kernels of no problem");
   search::FittedSegmentModel model(*options.problem, recorded.about->device, seeded(seed));
   guided.model = &model;
+  guided.priors = options.priors;
   auto found = search::replay_guided(recorded.kernels, recorded.plans, guided);
   return {.strategy = {},
           .trials = {},
           .kernels = found.kernels,
           .plans = found.plans.trials,
+          .by_prior = found.by_prior,
           .spent = found.spent,
           .regret = found.plans.regret,
           .improvements = std::move(found.plans.improvements)};
@@ -155,9 +165,7 @@ double ReplayedStrategy::regret_after(double trials_spent, double recorded_best_
 
 StrategyComparison compare_strategies(std::span<const search::TimedPlan> recorded,
                                       const RecordedKernels* kernels, const ComparisonOptions& options) {
-  const Recorded all{
-      search::PlanReplay(recorded),
-      search::Replay(kernels == nullptr ? std::vector<search::Recording>{} : kernels->recordings), kernels};
+  const Recorded all{search::PlanReplay(recorded), kernel_replay(kernels, options), kernels};
   StrategyComparison comparison{
       .searches = {}, .recorded = all.plans.plans().size(), .best_us = all.plans.best_us()};
   for (const std::string& name : options.strategies) {
@@ -183,18 +191,21 @@ report::Table budget_table(const StrategyComparison& comparison, const RecordedK
                        {"mean_timed", "plans timed", 1},
                        {"mean_kernels", "kernels timed", 1},
                        {"mean_spent", "trials spent", 1},
-                       {"mean_spent_s", "seconds", 1}});
+                       {"mean_spent_s", "seconds", 1},
+                       {"by_prior", "by a prior"}});
   for (const Alike& group : groups_of(comparison)) {
     const auto& trials = group.front().trials;
     const double spent = mean(group, [](const auto& search) { return search.spent; });
-    table.add({group.front().strategy, trials ? report::Cell(*trials) : std::monostate(),
-               100 * mean(group, [](const auto& search) { return search.regret; }), 100 * worst_regret(group),
-               static_cast<std::int64_t>(group.size()),
-               std::count_if(group.begin(), group.end(),
-                             [](const auto& search) { return search.regret <= base::kTieBand; }),
-               mean(group, [](const auto& search) { return search.plans; }),
-               mean(group, [](const auto& search) { return search.kernels; }), spent,
-               kernels == nullptr ? report::Cell() : spent * kernels->cost.plan_s});
+    table.add(
+        {group.front().strategy, trials ? report::Cell(*trials) : std::monostate(),
+         100 * mean(group, [](const auto& search) { return search.regret; }), 100 * worst_regret(group),
+         static_cast<std::int64_t>(group.size()),
+         std::count_if(group.begin(), group.end(),
+                       [](const auto& search) { return search.regret <= base::kTieBand; }),
+         mean(group, [](const auto& search) { return search.plans; }),
+         mean(group, [](const auto& search) { return search.kernels; }), spent,
+         kernels == nullptr ? report::Cell() : spent * kernels->cost.plan_s,
+         std::count_if(group.begin(), group.end(), [](const auto& search) { return search.by_prior; })});
   }
   return table;
 }

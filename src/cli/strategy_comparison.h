@@ -35,6 +35,7 @@ struct ComparisonOptions {
   int repeats = 5;                                       // searches of each kind, with seeds of their own
   std::uint64_t seed = 0;
   std::optional<block::Problem> problem = {};  // of the times; without one models know plans by bits alone
+  search::Priors priors = {};                  // that `guided` begins with
 };
 
 /// One search and what it had found when.
@@ -43,8 +44,9 @@ struct ReplayedStrategy {
   std::optional<std::int64_t> trials;  // that it might spend; nullopt: it ran to its own end
   int number = 0;                      // from 1, of those alike
   std::int64_t kernels = 0, plans = 0;
-  double spent = 0;   // in trials: a plan is one, a kernel its share
-  double regret = 0;  // of its best plan; not finite: it timed none
+  bool by_prior = false;  // it trusted one of the priors
+  double spent = 0;       // in trials: a plan is one, a kernel its share
+  double regret = 0;      // of its best plan; not finite: it timed none
   std::vector<search::Improvement> improvements;
 
   /// Regret of the best plan after `trials`; NaN before the first one.
@@ -62,7 +64,8 @@ StrategyComparison compare_strategies(std::span<const search::TimedPlan> recorde
                                       const RecordedKernels* kernels, const ComparisonOptions& options);
 
 /// One row a strategy and number of trials: mean and worst regret against the fastest recorded plan, searches
-/// that found a plan tied with it, and in the mean: plans timed, kernels timed, trials spent, their seconds.
+/// that found a plan tied with it, and in the mean: plans timed, kernels timed, trials spent, their seconds;
+/// last, how many searches trusted a prior.
 /// A recording's noise favours nobody, but the fastest record may be fast by luck: regrets below the noise
 /// mean nothing.
 report::Table budget_table(const StrategyComparison& comparison, const RecordedKernels* kernels);

@@ -234,6 +234,8 @@ void add_effort(Page& page, const Searched& searched) {
       const bool whole = *value == std::floor(*value) && std::abs(*value) < 1e15;
       table.add({std::string(figure.words), whole ? Cell(static_cast<std::int64_t>(*value)) : Cell(*value)});
     }
+  if (const auto prior = text_at(searched.result, {"prior", "used"}))
+    table.add({std::string("began with what was expected by"), *prior});
   if (const auto stopped = text_at(searched.result, {"stopped"}); stopped && !stopped->empty())
     table.add({std::string("stopped early"), *stopped});
   if (table.size() == 0) return;

@@ -19,7 +19,7 @@ std::vector<int> variants_of(const plan::FusionPlan& plan) {
 
 }  // namespace
 
-Exhaustive::Exhaustive(const Space& space, std::uint64_t seed, std::function<double(int variant)> order)
+Exhaustive::Exhaustive(const Space& space, std::uint64_t seed, std::function<double(const Candidate&)> order)
     : space_(space), random_(seed), order_(std::move(order)) {
   for (int variant = 0; variant < plan::kVariantCount; ++variant) {
     const std::size_t schedules = space_.schedules(variant, {}).size();
@@ -76,7 +76,7 @@ void Exhaustive::start_phase() {
 
 void Exhaustive::put_in_order() {
   std::vector<std::pair<double, Candidate>> ordered;
-  for (const Candidate& candidate : queue_) ordered.emplace_back(order_(candidate.variant), candidate);
+  for (const Candidate& candidate : queue_) ordered.emplace_back(order_(candidate), candidate);
   std::stable_sort(ordered.begin(), ordered.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   queue_.clear();

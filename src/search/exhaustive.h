@@ -19,9 +19,9 @@ namespace fusetune::search {
 
 class Exhaustive : public Strategy {
  public:
-  /// `order`: smaller first, asked when phase 4 begins, of its variants; in groups of kGroup that are
+  /// `order`: smaller first, asked when phase 4 begins, of its candidates; in groups of kGroup that are
   /// shuffled, as what drifts meanwhile must not look like a merit of the order. Empty: none.
-  Exhaustive(const Space& space, std::uint64_t seed, std::function<double(int variant)> order = {});
+  Exhaustive(const Space& space, std::uint64_t seed, std::function<double(const Candidate&)> order = {});
   std::vector<Candidate> ask(int limit) override;
   void tell(const Candidate& candidate, const Trial& trial) override;
   int expected() const override;
@@ -41,7 +41,7 @@ class Exhaustive : public Strategy {
 
   Space space_;
   RandomSource random_;
-  std::function<double(int variant)> order_;
+  std::function<double(const Candidate&)> order_;
   int phase_ = 0;
   std::size_t estimate_ = 0;  // of candidates in all, before tiles are tuned
   std::size_t estimate_defaults_ = 0;

@@ -20,18 +20,20 @@ const plan::Segment& segment_of(int variant) {
 
 }  // namespace
 
-Guided::Guided(const Space& space, SegmentModel* model, std::uint64_t seed, const Closing& closing)
-    : space_(space),
-      defaults_(space, seed, [this](int variant) { return variant_order(variant); }),
+Guided::Guided(const Space& space, SegmentModel* model, std::uint64_t seed, const Closing& closing,
+               Priors priors)
+    : expectation_(space.work, std::move(priors)),
+      defaults_(space, seed, [this](const Candidate& candidate) { return expected_cost(candidate); }),
       model_(model),
       random_(seed),
       closing_(closing),
       best_sum_us_(std::numeric_limits<double>::infinity()) {}
 
-/// The shortest plan through a variant that takes what the roofline expects of it.
-double Guided::variant_order(int variant) const {
-  if (!space_.work) return 0;
-  return cost_through(plan::PathCosts(best_.costs()), variant, roofline_.expected_us(space_.work(variant)));
+/// Of the shortest plan through a candidate that takes what is expected of it; 0: nothing is.
+double Guided::expected_cost(const Candidate& candidate) {
+  expectation_.test_priors(best_);
+  const std::optional<double> us = expectation_.expected_us(candidate);
+  return us ? cost_through(plan::PathCosts(best_.costs()), candidate.variant, *us) : 0;
 }
 
 /// Before the first fit all: what will be pruned nobody knows.
@@ -56,9 +58,7 @@ std::int64_t Guided::left() const {
   return waiting_ + static_cast<std::int64_t>(queue_.size()) + count(Standing::promising);
 }
 
-double Guided::least_us(const Open& open) const {
-  return space_.work ? roofline_.least_us(space_.work(open.candidate.variant)) : 0;
-}
+double Guided::least_us(const Open& open) const { return expectation_.least_us(open.candidate.variant); }
 
 std::vector<UntimedCandidate> Guided::untimed() const {
   std::vector<UntimedCandidate> candidates;
@@ -75,7 +75,7 @@ void Guided::tell(const Candidate& candidate, const Trial& trial) {
   if (trial.ok) {
     timed_.push_back({candidate, trial.time_us, false, trial.first_half_us, trial.second_half_us});
     edges_.push_back({candidate.variant, trial.time_us, trial.mad_us, std::max(1, trial.samples)});
-    if (space_.work) roofline_.tell(space_.work(candidate.variant), trial.time_us);
+    expectation_.tell(candidate.variant, trial.time_us);
   }
   if (best_.tell(candidate, trial)) best_sum_us_ = best_.best_sum_us();
 }

@@ -1,12 +1,13 @@
 // Every variant first, then only the schedules that could matter.
 //
-// The first four phases are those of exhaustive.h, the variants of the fourth in the order of what the
-// roofline expects of plans through them: after them every variant has a time with its default schedule and
-// the tile tuned for it. The other schedules are then ranked by the cost of the shortest plan through them,
-// with the time that a model predicts; those of the slow class are not timed, nor those that the
-// certificate's rule proves irrelevant. Rounds of sixteen, a quarter of them drawn from all that is left, so
-// that a wrong model meets schedules it did not choose; the model is fitted again after each. The rounds end
-// when nothing promising is left, when two in a row found no faster plan, or when the certificate closes.
+// The first four phases are those of exhaustive.h. Before the fourth the priors are tested on what was timed,
+// and it takes the variants in the order of what is then expected (expectation.h) of plans through them.
+// After it every variant has a time with its default schedule and the tile tuned for it. The other schedules
+// are then ranked by the cost of the shortest plan through them, with the time that a model predicts that
+// knows this search only; those of the slow class are not timed, nor those that the certificate's rule proves
+// irrelevant. Rounds of sixteen, a quarter of them drawn from all that is left, so that a wrong model meets
+// schedules it did not choose; the model is fitted again after each. The rounds end when nothing promising is
+// left, or when the certificate closes.
 //
 // Then part of what the model pruned is timed all the same (pruning_audit.h). Where that shows that it
 // should not have been left out, the slow class is halved, those stay in it that are predicted slowest, and
@@ -20,7 +21,7 @@
 
 #include "search/certificate.h"
 #include "search/exhaustive.h"
-#include "search/roofline.h"
+#include "search/expectation.h"
 #include "search/segment_model.h"
 
 namespace fusetune::search {
@@ -28,7 +29,8 @@ namespace fusetune::search {
 class Guided : public Strategy {
  public:
   /// Without a model it times all that the shortest path could gain from, in that order.
-  Guided(const Space& space, SegmentModel* model, std::uint64_t seed, const Closing& closing = {});
+  Guided(const Space& space, SegmentModel* model, std::uint64_t seed, const Closing& closing = {},
+         Priors priors = {});
   Guided(const Guided&) = delete;  // its order refers to itself
   Guided& operator=(const Guided&) = delete;
   std::vector<Candidate> ask(int limit) override;
@@ -38,6 +40,7 @@ class Guided : public Strategy {
   std::int64_t left() const override;
   std::vector<UntimedCandidate> untimed() const override;
   std::optional<PruningReport> pruning() const override;
+  std::span<const PriorTest> prior_tests() const override { return expectation_.tests(); }
   bool closed() const override { return closed_; }
 
  private:
@@ -50,7 +53,7 @@ class Guided : public Strategy {
     double cost_us = 0;  // of the shortest plan through it, so predicted
   };
 
-  double variant_order(int variant) const;
+  double expected_cost(const Candidate& candidate);
   void start_rounds();
   void start_round();
   void learn();
@@ -65,12 +68,11 @@ class Guided : public Strategy {
   double least_us(const Open& open) const;
   double incumbent_high_us() const;
 
-  Space space_;
+  Expectation expectation_;
   Exhaustive defaults_;
   SegmentModel* model_;
   RandomSource random_;
   Closing closing_;
-  Roofline roofline_;
   std::vector<TimedCandidate> timed_;
   std::vector<TimedEdge> edges_;
   std::vector<Open> pool_;

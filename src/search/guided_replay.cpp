@@ -23,18 +23,21 @@ class Purse {
 };
 
 Incumbents time_kernels(const Replay& kernels, const GuidedReplayOptions& options, Purse& purse,
-                        std::int64_t& count) {
-  const auto strategy = make_strategy("guided", kernels.space(), options.seed, options.model);
+                        GuidedReplayResult& result) {
+  const auto strategy =
+      make_strategy("guided", kernels.space(), options.seed, options.model, {}, options.priors);
   Incumbents best;
   while (purse.affords(options.kernel_cost)) {
     const std::vector<Candidate> asked = strategy->ask(1);
     if (asked.empty()) break;
     const Trial trial = kernels.measure(asked.front());
     purse.pay(options.kernel_cost);
-    ++count;
+    ++result.kernels;
     strategy->tell(asked.front(), trial);
     best.tell(asked.front(), trial);
   }
+  const auto tests = strategy->prior_tests();
+  result.by_prior = !tests.empty() && tests.back().trusted;
   return best;
 }
 
@@ -60,7 +63,7 @@ GuidedReplayResult replay_guided(const Replay& kernels, const PlanReplay& plans,
   GuidedReplayResult result;
   result.plans.best_us = std::numeric_limits<double>::infinity();
   Purse purse(budget / (1 + kPlanShare));
-  const Incumbents best = time_kernels(kernels, options, purse, result.kernels);
+  const Incumbents best = time_kernels(kernels, options, purse, result);
   purse.set_limit(budget);
   PlanRefinement refinement(best.costs(), options.finalists, options.seed, std::nullopt, plans.plans());
   time_plans(refinement, plans, purse, result.plans);

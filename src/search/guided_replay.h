@@ -20,12 +20,14 @@ struct GuidedReplayOptions {
   int finalists = 8;                  // as of a search
   std::uint64_t seed = 0;
   SegmentModel* model = nullptr;
+  Priors priors = {};
 };
 
 struct GuidedReplayResult {
   PlanReplayResult plans;    // `improvements` count what the kernels took
   std::int64_t kernels = 0;  // measured
   double spent = 0;          // on kernels and plans, in trials of whole plans
+  bool by_prior = false;     // it trusted one of the priors
 };
 
 /// Asks for nothing that would exceed the budget. Plans that were not recorded are none it may ask for, as

@@ -1,8 +1,12 @@
 #include "search/replay.h"
 
+#include <utility>
+
 namespace fusetune::search {
 
-Replay::Replay(std::span<const Recording> recordings, const lower::Target& target) {
+Replay::Replay(std::span<const Recording> recordings, const lower::Target& target,
+               std::function<Work(int variant)> work)
+    : work_(std::move(work)) {
   for (const Recording& recording : recordings) {
     const Candidate candidate{recording.variant, lower::parse_schedule(recording.schedule, target)};
     const bool first = trials_.insert_or_assign(candidate, recording.trial).second;
@@ -16,15 +20,16 @@ Trial Replay::measure(const Candidate& candidate) const {
 }
 
 Space Replay::space() const {
-  return {[order = order_](int variant, const GemmTile& tile) {
-    std::vector<lower::AnySchedule> schedules;
+  const auto schedules = [order = order_](int variant, const GemmTile& tile) {
+    std::vector<lower::AnySchedule> recorded;
     for (const Candidate& candidate : order) {
       const lower::AnySchedule& schedule = candidate.schedule;
       const bool same_tile = gemm_tile(schedule) == tile;
-      if (candidate.variant == variant && (tile == GemmTile{} || same_tile)) schedules.push_back(schedule);
+      if (candidate.variant == variant && (tile == GemmTile{} || same_tile)) recorded.push_back(schedule);
     }
-    return schedules;
-  }};
+    return recorded;
+  };
+  return {schedules, work_};
 }
 
 double Replay::seconds() const {

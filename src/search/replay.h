@@ -1,6 +1,7 @@
 // Recorded measurements in place of a device: strategies are tested and compared without one.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -21,8 +22,9 @@ struct Recording {
 class Replay {
  public:
   /// Of several recordings of one candidate the last counts, as in a store. Schedules are of the target's
-  /// kind.
-  explicit Replay(std::span<const Recording> recordings, const lower::Target& target = lower::CpuTarget());
+  /// kind. `work`: as of Space.
+  explicit Replay(std::span<const Recording> recordings, const lower::Target& target = lower::CpuTarget(),
+                  std::function<Work(int variant)> work = {});
   /// The candidate's recorded result; a failed trial where nothing was recorded.
   Trial measure(const Candidate& candidate) const;
   /// The space of what was recorded, schedules in recording order; those with the tile where one is given.
@@ -33,6 +35,7 @@ class Replay {
  private:
   std::map<Candidate, Trial> trials_;
   std::vector<Candidate> order_;
+  std::function<Work(int variant)> work_;
 };
 
 struct ReplayResult {

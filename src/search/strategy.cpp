@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "search/exhaustive.h"
@@ -11,15 +12,19 @@ namespace fusetune::search {
 
 std::span<const StrategyInfo> strategies() {
   static constexpr StrategyInfo kStrategies[] = {
-      {"exhaustive", "every segment variant with every schedule worth timing", false,
-       [](const Space& space, SegmentModel* /*model*/, std::uint64_t seed, const Closing& /*closing*/)
-           -> std::unique_ptr<Strategy> { return std::make_unique<Exhaustive>(space, seed); }},
+      {"exhaustive", "every segment variant with every schedule worth timing", false, false,
+       [](const Space& space, SegmentModel* /*model*/, std::uint64_t seed, const Closing& /*closing*/,
+          Priors /*priors*/) -> std::unique_ptr<Strategy> {
+         return std::make_unique<Exhaustive>(space, seed);
+       }},
       {"guided",
        "every segment variant, then the schedules that a model expects to matter, then plans timed whole and "
        "all others predicted from them",
-       true,
-       [](const Space& space, SegmentModel* model, std::uint64_t seed, const Closing& closing)
-           -> std::unique_ptr<Strategy> { return std::make_unique<Guided>(space, model, seed, closing); }},
+       true, true,
+       [](const Space& space, SegmentModel* model, std::uint64_t seed, const Closing& closing,
+          Priors priors) -> std::unique_ptr<Strategy> {
+         return std::make_unique<Guided>(space, model, seed, closing, std::move(priors));
+       }},
   };
   return kStrategies;
 }
@@ -31,12 +36,17 @@ const StrategyInfo* find_strategy(std::string_view name) {
   return found == rows.end() ? nullptr : &*found;
 }
 
+bool takes_priors(std::string_view name) {
+  const StrategyInfo* const row = find_strategy(name);
+  return row != nullptr && row->takes_priors;
+}
+
 std::unique_ptr<Strategy> make_strategy(std::string_view name, const Space& space, std::uint64_t seed,
-                                        SegmentModel* model, const Closing& closing) {
+                                        SegmentModel* model, const Closing& closing, Priors priors) {
   const StrategyInfo* const row = find_strategy(name);
   if (row == nullptr)
     throw base::InternalError("no strategy over segments has the name " + std::string(name));
-  return row->make(space, model, seed, closing);
+  return row->make(space, model, seed, closing, std::move(priors));
 }
 
 }  // namespace fusetune::search

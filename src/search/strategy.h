@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "search/pruning_audit.h"
+#include "search/segment_prior.h"
 #include "search/space.h"
 
 namespace fusetune::search {
@@ -45,6 +46,9 @@ class Strategy {
   virtual std::vector<UntimedCandidate> untimed() const { return {}; }
   /// What an audit says of those left untimed; nullopt: it has made none.
   virtual std::optional<PruningReport> pruning() const { return std::nullopt; }
+  /// How the priors did that it was given, up to the one that it trusts; none: it has no use for them, or has
+  /// not tested them yet.
+  virtual std::span<const PriorTest> prior_tests() const { return {}; }
   /// True when it ended because the certificate closed.
   virtual bool closed() const { return false; }
 };
@@ -65,16 +69,20 @@ struct StrategyInfo {
   std::string_view summary;
   /// A PlanRefinement follows: plans timed whole, the others predicted from them.
   bool refines_plans = false;
+  bool takes_priors = false;
   /// `seed` decides the order wherever it is free; `model` may be null.
   std::unique_ptr<Strategy> (*make)(const Space& space, SegmentModel* model, std::uint64_t seed,
-                                    const Closing& closing);
+                                    const Closing& closing, Priors priors);
 };
 
 std::span<const StrategyInfo> strategies();
 /// nullptr: there is no such strategy over segments; see plan_strategy.h for those over plans.
 const StrategyInfo* find_strategy(std::string_view name);
+/// False also for a strategy that is not over segments.
+bool takes_priors(std::string_view name);
 /// Throws base::InternalError for a name that find_strategy() does not know.
 std::unique_ptr<Strategy> make_strategy(std::string_view name, const Space& space, std::uint64_t seed,
-                                        SegmentModel* model = nullptr, const Closing& closing = {});
+                                        SegmentModel* model = nullptr, const Closing& closing = {},
+                                        Priors priors = {});
 
 }  // namespace fusetune::search

@@ -182,6 +182,105 @@ TEST_F(RecordedData, KernelsOfSeveralEnvironmentsAreLearnedTogether) {
   EXPECT_EQ(run({"predict", "0", "--cost-model", "one.json"}).exit_code, 2) << "it knows kernels, not plans";
 }
 
+/// `guided` replayed on small-2x48-causal with other words for what it begins with, and its answer.
+class PriorsOnRecordedData : public RecordedData {
+ protected:
+  static Outcome replay(const std::string& recorded, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"search", "--replay", recorded, "--strategy", "guided", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const std::vector<std::string> problem = {"--heads",  "4",      "--head-size", "24", "--ffn", "256",
+                                              "--layers", "2",      "--batch",     "2",  "--seq", "48",
+                                              "--mask",   "causal", "--trials",    "120"};
+    words.insert(words.end(), problem.begin(), problem.end());
+    return run(words);
+  }
+  static json replayed(const std::vector<std::string>& more) {
+    const Outcome outcome = replay("recorded.db", more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return json::parse(outcome.out);
+  }
+  /// Lines of `file` with the times of kernels dealt out anew: every other word stays what it was.
+  static std::string shuffled(const std::string& file, const std::string& to) {
+    return "grep -v '\"kind\":\"segment\"' " + file + " > " + to + "\n" +   //
+           "grep '\"kind\":\"segment\"' " + file + " > kernels\n" +         //
+           "grep -o '\"median_us\":[0-9.e+-]*' kernels | sort > times\n" +  //
+           "paste -d '#' times kernels | "                                  //
+           "sed -E 's/^([^#]*)#(.*)\"median_us\":[0-9.e+-]*/\\2\\1/' >> " +
+           to + "\n";
+  }
+};
+
+TEST_F(PriorsOnRecordedData, AModelIsUsedOnlyWhereItRanksTheProbes) {
+  const std::string train = "$FUSETUNE train --segments --rounds 50 --db ";
+  const Outcome made =
+      shell("gunzip -c " FUSETUNE_SOURCE_DIR "/data/recorded/small-1x64.jsonl.gz > model-a.jsonl\n" +
+                shuffled("model-a.jsonl", "model-b.jsonl") + train + "model-a.jsonl --out a.json\n" + train +
+                "model-b.jsonl --out b.json",
+            directory_->path());
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  json without = replayed({"--cost-model", "none"}), with = replayed({"--cost-model", "a.json"}),
+       refused = replayed({"--cost-model", "b.json"});
+  EXPECT_TRUE(without["prior"].is_null());
+  const json& test = with["prior"]["tests"][0];
+  EXPECT_EQ(with["prior"]["used"], "model") << with;
+  EXPECT_EQ(test["name"], "a.json");
+  EXPECT_GE(test["probes"], with["prior"]["needed_probes"]);
+  EXPECT_GE(test["spearman"], with["prior"]["needed_spearman"]);
+  EXPECT_GE(test["spearman"], test["roofline_spearman"]);
+  EXPECT_EQ(refused["prior"]["used"], "roofline") << refused;
+  EXPECT_LT(refused["prior"]["tests"][0]["spearman"], refused["prior"]["needed_spearman"]) << refused;
+  refused["prior"] = nullptr;
+  EXPECT_EQ(refused, without) << "a refused model changes nothing";
+  EXPECT_EQ(replay("recorded.db", {"--cost-model", FUSETUNE_SOURCE_DIR "/models/plans.json"}).exit_code, 2)
+      << "a model of plans";
+}
+
+TEST_F(PriorsOnRecordedData, AnotherDevicesTimesAreUsedOnlyWhereTheyRankTheProbes) {
+  const Outcome made = shell("gunzip -c " FUSETUNE_SOURCE_DIR
+                             "/data/recorded/small-2x48-causal.jsonl.gz > here.jsonl\n"
+                             "sed -e 's/b4b54f3ae11a7f0039dbadc1b8edd05a/feedf00d000000000000000000000000/g' "
+                             "    -e 's/\"threads\":\"2\"/\"threads\":\"1\"/' here.jsonl > there.jsonl\n" +
+                                 shuffled("there.jsonl", "wrong.jsonl") +
+                                 "sed 's/feedf00d/beef0000/g' there.jsonl > third.jsonl\n"
+                                 "$FUSETUNE db import --db several.db here.jsonl there.jsonl third.jsonl",
+                             directory_->path());
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  json without = replayed({"--cost-model", "none"}),
+       with = replayed({"--cost-model", "none", "--prior-from", "there.jsonl"}),
+       refused = replayed({"--cost-model", "none", "--prior-from", "wrong.jsonl"});
+  EXPECT_EQ(with["prior"]["used"], "records") << with;
+  EXPECT_EQ(with["prior"]["tests"][0]["spearman"], 1) << "they are the same times";
+  const std::string name = with["prior"]["tests"][0]["name"];
+  EXPECT_THAT(name, testing::AllOf(testing::HasSubstr("there.jsonl"), testing::HasSubstr("feedf00d"),
+                                   testing::HasSubstr("threads 1")));
+  EXPECT_LT(with["regret"], without["regret"]);
+  EXPECT_EQ(refused["prior"]["used"], "roofline") << refused;
+  refused["prior"] = nullptr;
+  EXPECT_EQ(refused, without) << "refused times change nothing";
+  const json both = replayed({"--prior-from", "wrong.jsonl"});
+  EXPECT_EQ(both["prior"]["used"], "model") << "the shipped model was tested after it: " << both;
+  EXPECT_EQ(both["prior"]["tests"].size(), 2u);
+
+  EXPECT_THAT(replay("recorded.db", {"--prior-from", "here.jsonl"}).err,
+              testing::HasSubstr("no kernels of this problem that another device timed"));
+  EXPECT_THAT(replay("recorded.db", {"--prior-from", "several.db"}).err,
+              testing::AllOf(testing::HasSubstr("--prior-environment START"), testing::HasSubstr("feedf00d"),
+                             testing::HasSubstr("beef0000"), testing::Not(testing::HasSubstr("b4b54f3a"))));
+  EXPECT_EQ(replayed({"--prior-from", "several.db", "--prior-environment", "feed"})["prior"]["used"],
+            "records");
+}
+
+TEST_F(PriorsOnRecordedData, OnlyGuidedBeginsWithThem) {
+  for (const char* option : {"--prior-from=a.db", "--prior-environment=ab", "--cost-model=shipped"}) {
+    const Outcome refused = run({"search", "--replay", "recorded.db", "--strategy", "exhaustive", option});
+    EXPECT_EQ(refused.exit_code, 2) << option;
+    EXPECT_THAT(refused.err, testing::HasSubstr("`guided` do")) << option;
+  }
+  EXPECT_THAT(replay("recorded.db", {"--prior-environment", "ab"}).err,
+              testing::HasSubstr("one of the devices in --prior-from"));
+  EXPECT_EQ(replay("recorded.db", {"--prior-from", "absent.db"}).exit_code, 3);
+}
+
 TEST_F(RecordedData, StandInForADevice) {
   const auto replayed = [](const std::string& strategy, const std::string& trials) {
     const Outcome outcome = run({"search", "--replay", "recorded.db", "--strategy", strategy, "--trials",

@@ -30,6 +30,7 @@ class Finished : public Searcher {
   std::optional<PlanCounts> plan_counts() const override { return plans; }
   std::vector<search::UntimedCandidate> untimed_kernels() const override { return kernels; }
   std::optional<search::PruningReport> pruning() const override { return audits; }
+  std::span<const search::PriorTest> prior_tests() const override { return priors; }
   std::optional<lower::AnySchedule> schedule(int /*variant*/) const override { return lower::Schedule{}; }
 
   SearchCounts made;
@@ -37,6 +38,7 @@ class Finished : public Searcher {
   std::optional<PlanCounts> plans;
   std::vector<search::UntimedCandidate> kernels;
   std::optional<search::PruningReport> audits;
+  std::vector<search::PriorTest> priors;
 };
 
 /// Every segment of the unfused plan alone, 10 us each.
@@ -235,6 +237,42 @@ TEST(SearchReport, SaysWhatTheAuditOfThePruningFound) {
   EXPECT_THAT(describe_trials(report, search),
               testing::AllOf(HasSubstr("cannot be said"), HasSubstr("the audit was cut short")));
   EXPECT_TRUE(result_of(report, search, unfused_won())["pruning"]["audit"]["chance"].is_null());
+}
+
+TEST(SearchReport, SaysWhichPriorWasUsedAndWhy) {
+  Finished search;
+  EXPECT_THAT(describe_trials({}, search), Not(HasSubstr("prior")));
+  EXPECT_TRUE(result_of({}, search, unfused_won())["prior"].is_null());
+  search.priors = {{.kind = "records", .name = "other.db", .probes = 9}};
+  EXPECT_THAT(describe_trials({}, search),
+              HasSubstr("prior refused: records other.db: Spearman not known on 9 kernels timed first, the "
+                        "roofline's not known\n  at least 0.90 on 12 kernels and no less than the roofline's "
+                        "is needed: the roofline was used\n"));
+  const json refused = result_of({}, search, unfused_won())["prior"];
+  EXPECT_EQ(refused["used"], "roofline");
+  EXPECT_EQ(refused["tests"][0]["probes"], 9);
+  EXPECT_TRUE(refused["tests"][0]["spearman"].is_null());
+  search.priors.push_back({.kind = "model",
+                           .name = "shipped",
+                           .trusted = true,
+                           .probes = 20,
+                           .spearman = 0.98125,
+                           .roofline = 0.9625});
+  EXPECT_THAT(describe_trials({}, search),
+              testing::AllOf(HasSubstr("prior refused: records other.db"), Not(HasSubstr("the roofline was")),
+                             HasSubstr("prior used: model shipped: Spearman 0.981 on 20 kernels timed first, "
+                                       "the roofline's 0.963\n")));
+  const json used = result_of({}, search, unfused_won())["prior"];
+  EXPECT_EQ(used["used"], "model");
+  EXPECT_EQ(used["needed_spearman"], search::kTrustedSpearman);
+  EXPECT_EQ(used["needed_probes"], search::kFewestProbes);
+  ASSERT_EQ(used["tests"].size(), 2u);
+  EXPECT_EQ(used["tests"][1], (json{{"kind", "model"},
+                                    {"name", "shipped"},
+                                    {"trusted", true},
+                                    {"probes", 20},
+                                    {"spearman", 0.98125},
+                                    {"roofline_spearman", 0.9625}}));
 }
 
 TEST(SearchReport, SaysHowGoodTheModelIs) {

@@ -111,7 +111,9 @@ TEST_F(Strategies, BadOptionsAreRefused) {
   EXPECT_EQ(compare({"--trials", "8,x"}).exit_code, 2);
   EXPECT_EQ(compare({"--table", "curves"}).exit_code, 2) << "neither --csv nor --json";
   EXPECT_EQ(compare({"--db", kRecorded}).exit_code, 2) << "two sources";
-  for (const char* option : {"--trials", "--repeats", "--chart", "--replay"}) {
+  EXPECT_THAT(compare({"--cost-model", FUSETUNE_SOURCE_DIR "/models/plans.json"}, "guided").err,
+              HasSubstr("guided begins with a model of kernels"));
+  for (const char* option : {"--trials", "--repeats", "--cost-model", "--chart", "--replay"}) {
     const Outcome alone = fusetune({"evaluate", "--db", kRecorded, option, "8"});
     EXPECT_EQ(alone.exit_code, 2) << option;
     EXPECT_THAT(alone.err, HasSubstr("belongs to --strategies")) << option;

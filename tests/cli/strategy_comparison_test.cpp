@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "base/text.h"
+#include "search/recorded_prior.h"
 
 namespace fusetune::cli {
 namespace {
@@ -123,7 +125,7 @@ TEST(StrategyComparison, TablesHaveTheirColumns) {
   EXPECT_THAT(
       budgets.to_csv(),
       StartsWith("strategy,trials,mean_regret_percent,worst_regret_percent,searches,found_best,mean_timed,"
-                 "mean_kernels,mean_spent,mean_spent_s\n"));
+                 "mean_kernels,mean_spent,mean_spent_s,by_prior\n"));
   EXPECT_EQ(budgets.size(), 5u * 2 + 1) << "guided also to its own end";
   EXPECT_THAT(budgets.to_csv(), HasSubstr("\nguided,,"));
   const report::Table curves = curve_table(comparison, "best_us");
@@ -134,11 +136,25 @@ TEST(StrategyComparison, TablesHaveTheirColumns) {
   EXPECT_EQ(short_curve_table(means).size(), 6u);
 }
 
+TEST(StrategyComparison, CountsWhoTrustedAPrior) {
+  const RecordedKernels kernels = recorded_kernels();
+  ComparisonOptions options = options_for({64});
+  options.strategies = {"guided", "random"};
+  options.repeats = 1;
+  options.priors = {
+      std::make_shared<search::RecordedPrior>("the same times", kernels.recordings, kernels.device.target)};
+  for (const ReplayedStrategy& search : compare_strategies(recorded_plans(), &kernels, options).searches)
+    EXPECT_EQ(search.by_prior, search.strategy == "guided") << search.strategy;
+  options.priors.clear();
+  for (const ReplayedStrategy& search : compare_strategies(recorded_plans(), &kernels, options).searches)
+    EXPECT_FALSE(search.by_prior) << search.strategy;
+}
+
 TEST(StrategyComparison, WithoutKernelsThereAreNoSeconds) {
   ComparisonOptions options = options_for({8});
   options.strategies = {"random"};
   const auto comparison = compare_strategies(recorded_plans(), nullptr, options);
-  EXPECT_TRUE(base::trim(budget_table(comparison, nullptr).to_csv()).ends_with(",8,0,8,"));
+  EXPECT_TRUE(base::trim(budget_table(comparison, nullptr).to_csv()).ends_with(",8,0,8,,0"));
 }
 
 /// A kernel and a plan with times, and the CPU they are of.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/file.h"
 #include "cli/program.h"
@@ -195,6 +196,37 @@ TEST_F(SearchProgram, StopsAfterTrialsAndContinues) {
   // All but noisy ones, which get another chance.
   EXPECT_GE(second["search"]["reused"], outcomes(first, "ok"));
   EXPECT_EQ(second["search"]["measured"], 10);
+}
+
+// Kernels timed with one thread are tested on those timed with two, and never answer for them.
+TEST_F(SearchProgram, BeginsWithKernelsOfAnotherNumberOfThreads) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "two threads need two CPUs";
+  const auto with_two = [](const std::string& options) {
+    const std::string problem = kProblem.substr(0, kProblem.find(" --threads")) + " --threads 2";
+    return shell("export FUSETUNE_CACHE_DIR='" SEARCH_TEST_CACHE "'; \"$FUSETUNE\" search" + problem +
+                     kTiming + " --db threads.db --strategy guided --early-stop 45 --cost-model none" +
+                     options,
+                 directory_->path());
+  };
+  EXPECT_THAT(with_two(" --prior-from threads.db").err, HasSubstr("threads.db"));
+  ASSERT_EQ(json(search(" --db threads.db --trials 60 --json"))["search"]["measured"], 60);
+  const nlohmann::json found = json(with_two(" --prior-from threads.db --json"));
+  EXPECT_EQ(found["best"]["outcome"], "ok");
+  EXPECT_EQ(found["search"]["reused"], 0);
+  const nlohmann::json& prior = found["prior"];
+  ASSERT_EQ(prior["tests"].size(), 1u) << prior;
+  const nlohmann::json& test = prior["tests"][0];
+  EXPECT_THAT(test["name"].get<std::string>(), HasSubstr("threads 1"));
+  EXPECT_GE(test["probes"], prior["needed_probes"]);
+  ASSERT_TRUE(test["spearman"].is_number() && test["roofline_spearman"].is_number()) << test;
+  // Of kernels that take microseconds on a machine that does other things nobody knows how they rank.
+  const bool ranks =
+      test["spearman"] >= prior["needed_spearman"] && test["spearman"] >= test["roofline_spearman"];
+  EXPECT_EQ(test["trusted"], ranks);
+  EXPECT_EQ(prior["used"], ranks ? "records" : "roofline");
+  const cli_test::Outcome text = with_two(" --prior-from threads.db");
+  EXPECT_THAT(text.out, HasSubstr(": records threads.db of ")) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("kernels timed first, the roofline's 0.")) << text.err;
 }
 
 // The report is not lost with a file that cannot be written, and its commands can be pasted.
