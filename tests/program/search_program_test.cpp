@@ -209,7 +209,7 @@ TEST_F(SearchProgram, BeginsWithKernelsOfAnotherNumberOfThreads) {
                  directory_->path());
   };
   EXPECT_THAT(with_two(" --prior-from threads.db").err, HasSubstr("threads.db"));
-  ASSERT_EQ(json(search(" --db threads.db --trials 60 --json"))["search"]["measured"], 60);
+  ASSERT_EQ(json(search(" --db threads.db --trials 45 --json"))["search"]["measured"], 45);
   const nlohmann::json found = json(with_two(" --prior-from threads.db --json"));
   EXPECT_EQ(found["best"]["outcome"], "ok");
   EXPECT_EQ(found["search"]["reused"], 0);
@@ -224,9 +224,6 @@ TEST_F(SearchProgram, BeginsWithKernelsOfAnotherNumberOfThreads) {
       test["spearman"] >= prior["needed_spearman"] && test["spearman"] >= test["roofline_spearman"];
   EXPECT_EQ(test["trusted"], ranks);
   EXPECT_EQ(prior["used"], ranks ? "records" : "roofline");
-  const cli_test::Outcome text = with_two(" --prior-from threads.db");
-  EXPECT_THAT(text.out, HasSubstr(": records threads.db of ")) << text.err;
-  EXPECT_THAT(text.out, HasSubstr("kernels timed first, the roofline's 0.")) << text.err;
 }
 
 // The report is not lost with a file that cannot be written, and its commands can be pasted.
