@@ -61,7 +61,8 @@ Calibration replay_problem(const store::Contents& contents, const std::string& p
                            const std::string& source, int repeats, std::uint64_t seed) {
   const std::vector<search::Recording> recordings = recorded_segments(contents, source);
   const model::Device device = device_of(contents.environments.front().fields);
-  const search::Replay recorded(recordings, device.target);
+  const block::Problem parsed = block::Problem::parse(problem);
+  const search::Replay recorded(recordings, device.target, search::segment_space(parsed, device.target).work);
   search::Incumbents best;
   for (const search::Recording& one : recordings)
     best.tell({one.variant, lower::parse_schedule(one.schedule, device.target)}, one.trial);
@@ -69,8 +70,8 @@ Calibration replay_problem(const store::Contents& contents, const std::string& p
   calibration.kernels = static_cast<std::int64_t>(recordings.size());
   if (!std::isfinite(best.best_sum_us())) return calibration;
   for (int i = 0; i < repeats; ++i)
-    calibration.add(replay(recorded, best.best_sum_us(), block::Problem::parse(problem), device,
-                           seed + static_cast<std::uint64_t>(i)));
+    calibration.add(
+        replay(recorded, best.best_sum_us(), parsed, device, seed + static_cast<std::uint64_t>(i)));
   return calibration;
 }
 
