@@ -296,7 +296,7 @@ TEST_F(RecordedData, StandInForADevice) {
   EXPECT_EQ(all["brute_force_us"], all["recorded_best_us"])
       << "no plan of all is shorter than the shortest path";
   const json guided = replayed("guided", "10000");
-  EXPECT_LT(guided["trials"], 428);
+  EXPECT_LE(guided["trials"], 428);
   EXPECT_LT(guided["regret"], 0.02);
   const json mask = replayed("mask", "128");
   EXPECT_GE(mask["recorded"], 2000);

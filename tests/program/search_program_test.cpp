@@ -209,7 +209,8 @@ TEST_F(SearchProgram, BeginsWithKernelsOfAnotherNumberOfThreads) {
                  directory_->path());
   };
   EXPECT_THAT(with_two(" --prior-from threads.db").err, HasSubstr("threads.db"));
-  ASSERT_EQ(json(search(" --db threads.db --trials 45 --json"))["search"]["measured"], 45);
+  ASSERT_EQ(json(search(" --strategy exhaustive --db threads.db --trials 45 --json"))["search"]["measured"],
+            45);
   const nlohmann::json found = json(with_two(" --prior-from threads.db --json"));
   EXPECT_EQ(found["best"]["outcome"], "ok");
   EXPECT_EQ(found["search"]["reused"], 0);
@@ -459,7 +460,7 @@ TEST_F(SearchProgram, NothingValidIsAnAnswerWithAReason) {
 // Limits that allow nothing, and options of later versions.
 TEST_F(SearchProgram, RefusesByName) {
   for (const char* bad : {" --trials 0", " --trials -1", " --time-limit 0", " --time-limit -2",
-                          " --early-stop 0", " --strategy nonsense", " --cost-model m.json",
+                          " --early-stop 0", " --strategy nonsense", " --cost-model m.json --strategy random",
                           " --epsilon -0.02", " --resume --fresh", " --finalists 0", " --trials 1x"}) {
     const cli_test::Outcome run = search(bad);
     EXPECT_EQ(run.exit_code, 2) << bad << run.err;
