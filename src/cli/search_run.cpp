@@ -17,6 +17,7 @@
 #include "cli/output.h"
 #include "cli/plan_search.h"
 #include "cli/problem_options.h"
+#include "cli/recorded_segments.h"
 #include "cli/reference_plan.h"
 #include "cli/search_budget.h"
 #include "cli/search_report.h"
@@ -202,14 +203,11 @@ class SearchRun {
     });
   }
 
-  /// Null on a GPU: the model's features are those of a CPU's schedules.
   search::SegmentModel* segment_model() {
-    const lower::Target target = session_.target();
-    const auto* cpu = std::get_if<lower::CpuTarget>(&target);
-    if (cpu == nullptr) return nullptr;
     model::TrainOptions options;
     options.seed = seed();
-    segment_model_ = std::make_unique<search::FittedSegmentModel>(session_.problem(), *cpu, options);
+    const model::Device device(session_.target(), device_of(session_.environment().fields).last_level_bytes);
+    segment_model_ = std::make_unique<search::FittedSegmentModel>(session_.problem(), device, options);
     return segment_model_.get();
   }
 

@@ -152,6 +152,8 @@ void add_gpu_schedule(Features<SegmentView>& table) {
       [](const S& s) { return number(s.tile_depth); });
   add("stages", "steps of a GPU's GEMM in flight; 0 on a CPU", [](const S& s) { return number(s.stages); });
   add("split_k", "parts of K in a GPU's GEMM; 0 on a CPU", [](const S& s) { return number(s.split_k); });
+  add("library", "1: the vendor's library computes it",
+      [](const S& s) { return number(s.product == lower::GpuProduct::library); });
 }
 
 /// In the order of what stays on chip; a GPU's `norm` lies between two of a CPU's.
@@ -357,6 +359,8 @@ void FeatureTable::add(const plan::SegmentVariant& variant, const lower::AnySche
     throw base::InternalError("features of a schedule that is of another kind of device");
   if (cpu != nullptr) {
     view.phases = number(lower::lower_segment(variant, *view.cpu, facts.problem(), *cpu).phases.size());
+  } else if (view.gpu->product == lower::GpuProduct::library) {
+    view.phases = 1;  // what the library does inside, nobody knows
   } else {
     const auto& gpu = std::get<lower::GpuTarget>(device.target);
     const auto program = lower::lower_segment(variant, *view.gpu, facts.problem(), gpu);

@@ -151,6 +151,7 @@ TEST(Features, OfASegmentNameItsDevice) {
   expect("tile_depth", 0, schedule.tile_depth);
   expect("stages", 0, schedule.stages);
   expect("split_k", 0, schedule.split_k);
+  expect("library", 0, 0);
   EXPECT_EQ(value_of(table, "hand_off", 1), 1.5F);
   EXPECT_EQ(value_of(table, "tile_rows", 1), static_cast<float>(schedule.tile_rows));
   EXPECT_EQ(value_of(table, "k_chunk", 1), 0);
@@ -158,6 +159,12 @@ TEST(Features, OfASegmentNameItsDevice) {
   EXPECT_GT(value_of(table, "shared_bytes", 1), 0);
   EXPECT_THROW(table.add(variant, schedule, facts, cpu), base::InternalError);
   EXPECT_EQ(table.rows(), 2u);
+
+  lower::GpuTarget with_library;
+  with_library.library = lower::GpuLibrary{.version = "some", .missing = {}};
+  table.add({{7, 7}, false}, lower::GpuSchedule::parse("product=library"), facts, {with_library, 0});
+  EXPECT_EQ(value_of(table, "library", 2), 1);
+  EXPECT_EQ(value_of(table, "shared_bytes", 2), 0);
 }
 
 TEST(Features, ARowOfAnotherSchemaIsABug) {

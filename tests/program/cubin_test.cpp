@@ -91,7 +91,7 @@ std::vector<codegen::GpuKernel> other_kinds_for(Dtype dtype, const Architecture&
 TEST_F(Cubins, EveryVariantForEveryArchitecture) {
   for (const Architecture& architecture : architectures())
     for (const Dtype dtype : kDtypes)
-      if (architecture != Architecture{90, true})
+      if (architecture != Architecture{90, true} || dtype == Dtype::bf16)
         expect_compiled(kernels_for(dtype, architecture), architecture);
 }
 
@@ -107,9 +107,10 @@ TEST_F(Cubins, EveryKindOfScheduleForEveryArchitecture) {
 
 #else
 
+// bf16 differs from f16 by a type and its conversions: tools/test --full compiles all of it, here it is in
+// the samples.
 TEST_F(Cubins, EveryVariantInF32) { expect_compiled(kernels_for(Dtype::f32, {90, true}), {90, true}); }
 TEST_F(Cubins, EveryVariantInF16) { expect_compiled(kernels_for(Dtype::f16, {90, true}), {90, true}); }
-TEST_F(Cubins, EveryVariantInBf16) { expect_compiled(kernels_for(Dtype::bf16, {90, true}), {90, true}); }
 
 TEST_F(Cubins, ASampleForEveryArchitecture) {
   std::size_t turn = day_of_sample();

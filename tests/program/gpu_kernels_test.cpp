@@ -56,8 +56,8 @@ TEST_P(GpuKernels, EveryVariantIsRight) { expect_every_variant_right(GetParam())
 INSTANTIATE_TEST_SUITE_P(Small, GpuKernels, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(block::name(info.param.dtype)); });
 #else
-// One dtype a day, and another one with other schedules: tools/test --full runs all (GpuKernels, GpuMatrix
-// and GpuSchedules).
+// One dtype a day, and another one with other schedules of every second variant: tools/test --full runs all
+// (GpuKernels, GpuMatrix and GpuSchedules).
 
 TEST(GpuKernelsOfTheDay, EveryVariantIsRight) {
   expect_every_variant_right(kCases[day_of_sample() % std::size(kCases)]);
@@ -66,8 +66,11 @@ TEST(GpuKernelsOfTheDay, EveryVariantIsRight) {
 TEST(GpuKernelsOfTheDay, OtherSchedulesAreRight) {
   const std::size_t day = day_of_sample();
   const Case& where = kCases[(day + 1) % std::size(kCases)];
-  const auto kernels = compile(other_kernels(where.problem(), static_cast<int>(day)));
-  EXPECT_GT(kernels.size(), 100u);
+  const auto others = other_kernels(where.problem(), static_cast<int>(day));
+  std::vector<codegen::GpuKernel> sample;
+  for (std::size_t i = day % 2; i < others.size(); i += 2) sample.push_back(others[i]);
+  const auto kernels = compile(sample);
+  EXPECT_GT(kernels.size(), 50u);
   expect_right(where, kernels);
 }
 

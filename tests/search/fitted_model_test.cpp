@@ -61,10 +61,8 @@ void expect_learns(const std::optional<block::Problem>& problem) {
 TEST(FittedPlanModel, LearnsWhatPlansOfAProblemTake) { expect_learns(small_problem()); }
 TEST(FittedPlanModel, LearnsFromBitsAlone) { expect_learns(std::nullopt); }
 
-TEST(FittedSegmentModel, LearnsWhichSchedulesAreFast) {
-  const block::Problem problem = small_problem();
-  const lower::CpuTarget target{};
-  FittedSegmentModel model(problem, target, {});
+void expect_learns_schedules(const block::Problem& problem, const lower::Target& target) {
+  FittedSegmentModel model(problem, {target, 1 << 20}, {});
   std::vector<TimedCandidate> timed;
   std::vector<Candidate> candidates;
   const Space space = segment_space(problem, target);
@@ -87,6 +85,16 @@ TEST(FittedSegmentModel, LearnsWhichSchedulesAreFast) {
     EXPECT_NEAR(predictions[i].time_us / timed[i].time_us, 1, 0.25) << candidates[i].schedule.to_string();
     EXPECT_EQ(predictions[i].high, timed[i].high) << candidates[i].schedule.to_string();
   }
+}
+
+TEST(FittedSegmentModel, LearnsWhichSchedulesOfACpuAreFast) {
+  expect_learns_schedules(small_problem(), lower::CpuTarget{});
+}
+
+TEST(FittedSegmentModel, LearnsWhichSchedulesOfAGpuAreFast) {
+  lower::GpuTarget target;
+  target.library = lower::GpuLibrary{.version = "some", .missing = {}};
+  expect_learns_schedules(small_problem(), target);
 }
 
 TEST(TileTuning, TimesTheFourProductsAndNamesTheirTiles) {
