@@ -70,7 +70,8 @@ struct Spread {
 Spread spread_of(std::vector<double> logs) {
   std::sort(logs.begin(), logs.end());
   const auto quantile = [&](double share) {
-    return std::exp(logs[static_cast<std::size_t>(share * static_cast<double>(logs.size() - 1) + 0.5)]);
+    return std::exp(
+        logs[static_cast<std::size_t>(std::lround(share * static_cast<double>(logs.size() - 1)))]);
   };
   const auto near =
       std::count_if(logs.begin(), logs.end(), [](double one) { return std::abs(std::exp(one) - 1) <= 0.05; });
