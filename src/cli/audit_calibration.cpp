@@ -63,15 +63,12 @@ Calibration replay_problem(const store::Contents& contents, const std::string& p
   const model::Device device = device_of(contents.environments.front().fields);
   const block::Problem parsed = block::Problem::parse(problem);
   const search::Replay recorded(recordings, device.target, search::segment_space(parsed, device.target).work);
-  search::Incumbents best;
-  for (const search::Recording& one : recordings)
-    best.tell({one.variant, lower::parse_schedule(one.schedule, device.target)}, one.trial);
+  const double least_us = best_recorded(recordings, device.target).best_sum_us();
   Calibration calibration;
   calibration.kernels = static_cast<std::int64_t>(recordings.size());
-  if (!std::isfinite(best.best_sum_us())) return calibration;
+  if (!std::isfinite(least_us)) return calibration;
   for (int i = 0; i < repeats; ++i)
-    calibration.add(
-        replay(recorded, best.best_sum_us(), parsed, device, seed + static_cast<std::uint64_t>(i)));
+    calibration.add(replay(recorded, least_us, parsed, device, seed + static_cast<std::uint64_t>(i)));
   return calibration;
 }
 

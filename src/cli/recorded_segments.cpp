@@ -14,6 +14,14 @@ std::vector<search::Recording> recorded_segments(const store::Contents& contents
   return recordings;
 }
 
+search::Incumbents best_recorded(const std::vector<search::Recording>& recordings,
+                                 const lower::Target& target) {
+  search::Incumbents best;
+  for (const search::Recording& one : recordings)
+    best.tell({one.variant, lower::parse_schedule(one.schedule, target)}, one.trial);
+  return best;
+}
+
 namespace {
 
 /// 0 where the fields have no such number.

@@ -58,9 +58,7 @@ double least_of_all_plans(const plan::VariantCosts& costs) {
 ReplayedSearch replay_segments(const ReplayRequest& request) {
   const store::Contents contents = read_recorded(request);
   const std::vector<search::Recording> recordings = recorded_segments(contents, request.file);
-  search::Incumbents best;
-  for (const search::Recording& one : recordings)
-    best.tell({one.variant, lower::Schedule::parse(one.schedule)}, one.trial);
+  const search::Incumbents best = best_recorded(recordings, lower::CpuTarget());
   ReplayedSearch result;
   result.recorded = static_cast<std::int64_t>(recordings.size());
   result.recorded_best_us = best.best_sum_us();

@@ -72,10 +72,7 @@ std::optional<RecordedKernels> read_kernels(const TrainingSource& source, std::s
                                                    .environment = source.fingerprint,
                                                    .cache_mode = source.cache_mode});
   std::vector<search::Recording> recordings = recorded_segments(contents, source.name);
-  search::Incumbents best;
-  for (const search::Recording& one : recordings)
-    best.tell({one.variant, lower::Schedule::parse(one.schedule)}, one.trial);
-  if (std::isinf(best.best_sum_us())) {
+  if (std::isinf(best_recorded(recordings, lower::CpuTarget()).best_sum_us())) {
     why = source.name + " has no times of kernels that make a plan of this problem";
     return std::nullopt;
   }
