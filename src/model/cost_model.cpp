@@ -36,6 +36,10 @@ std::string missing_of(const TrainingSet& set, std::size_t high_rows) {
 
 Matrix matrix_of(const FeatureTable& table) { return {table.values(), table.rows(), table.columns()}; }
 
+std::size_t count_high(const Labels& labels) {
+  return static_cast<std::size_t>(std::count(labels.high.begin(), labels.high.end(), true));
+}
+
 Booster fit_times(const TrainingSet& set, const Labels& labels, const TrainOptions& options) {
   return Booster::train(matrix_of(set.features()), labels.log_times,
                         {Objective::regression, options.rounds, options.seed, options.threads, 1});
@@ -59,7 +63,7 @@ CostModel::CostModel(ModelInfo info, Booster regressor, Booster classifier)
 Trained CostModel::train(const TrainingSet& set, const TrainOptions& options) {
   check(options);
   const Labels labels = make_labels(set, options.high_fraction);
-  const auto high_rows = static_cast<std::size_t>(std::count(labels.high.begin(), labels.high.end(), true));
+  const std::size_t high_rows = count_high(labels);
   if (std::string missing = missing_of(set, high_rows); !missing.empty()) return {{}, std::move(missing)};
   ModelInfo info;
   info.schema = set.features().schema();
@@ -149,6 +153,19 @@ std::vector<Explanation> CostModel::explain(const FeatureTable& table) const {
     result.push_back({info_.center + static_cast<double>(of_row.back()), {of_row.begin(), of_row.end() - 1}});
   }
   return result;
+}
+
+std::vector<double> high_probabilities(const TrainingSet& set, const FeatureTable& rows,
+                                       const TrainOptions& options) {
+  check(options);
+  const Labels labels = make_labels(set, options.high_fraction);
+  const std::size_t high_rows = count_high(labels);
+  if (!missing_of(set, high_rows).empty()) return {};
+  if (rows.schema() != set.features().schema())
+    throw base::UsageError(fmt::format("a classifier of schema {} cannot judge rows of schema {}",
+                                       name(set.features().schema()), name(rows.schema())));
+  const std::vector<float> values = fit_classes(set, labels, high_rows, options).predict(matrix_of(rows));
+  return {values.begin(), values.end()};
 }
 
 FeatureTable table_of(Schema schema, const block::Problem& problem, std::span<const plan::FusionPlan> plans) {

@@ -103,6 +103,11 @@ struct Trained {
   std::string missing;  // "9 usable rows, at least 10 are needed"; empty where there is a model
 };
 
+/// Probabilities of High for `rows`, by the classifier alone that train() would fit to `set`: half its work.
+/// Empty where it would fit none. Throws as train() and predict() do.
+std::vector<double> high_probabilities(const TrainingSet& set, const FeatureTable& rows,
+                                       const TrainOptions& options);
+
 /// A table of plans as `schema` (plan or plan_bits) describes them.
 FeatureTable table_of(Schema schema, const block::Problem& problem, std::span<const plan::FusionPlan> plans);
 

@@ -43,15 +43,19 @@ struct HeldOut {
   std::vector<Prediction> predictions;  // one a row
 };
 
-/// Empty, or why the fold could not be predicted.
-std::string predict_fold(const TrainingSet& set, const Fold& fold, const TrainOptions& options,
-                         HeldOut& out) {
+TrainingSet without(const TrainingSet& set, const Fold& fold) {
   std::vector<bool> held_out(set.size(), false);
   for (const std::size_t row : fold) held_out[row] = true;
   std::vector<std::size_t> others;
   for (std::size_t row = 0; row < set.size(); ++row)
     if (!held_out[row]) others.push_back(row);
-  const Trained trained = CostModel::train(set.subset(others), options);
+  return set.subset(others);
+}
+
+/// Empty, or why the fold could not be predicted.
+std::string predict_fold(const TrainingSet& set, const Fold& fold, const TrainOptions& options,
+                         HeldOut& out) {
+  const Trained trained = CostModel::train(without(set, fold), options);
   if (!trained.model) return trained.missing;
   const std::vector<Prediction> predictions = trained.model->predict(set.subset(fold).features());
   out.rows.insert(out.rows.end(), fold.begin(), fold.end());
@@ -140,14 +144,16 @@ Evaluation evaluate(const TrainingSet& set, const std::vector<Fold>& folds, cons
 
 }  // namespace
 
-std::vector<HeldOutRow> hold_out(const TrainingSet& set, const TrainOptions& options, int folds) {
-  HeldOut held_out;
-  for (const Fold& fold : folds_of(set, options, folds))
-    if (fold.empty() || !predict_fold(set, fold, options, held_out).empty()) return {};
-  std::vector<HeldOutRow> rows;
-  for (std::size_t i = 0; i < held_out.rows.size(); ++i)
-    rows.push_back({held_out.rows[i], held_out.predictions[i]});
-  return rows;
+std::vector<double> held_out_probabilities(const TrainingSet& set, const TrainOptions& options, int folds) {
+  std::vector<double> probabilities(set.size());
+  for (const Fold& fold : folds_of(set, options, folds)) {
+    if (fold.empty()) return {};
+    const std::vector<double> of_fold =
+        high_probabilities(without(set, fold), set.subset(fold).features(), options);
+    if (of_fold.empty()) return {};
+    for (std::size_t i = 0; i < fold.size(); ++i) probabilities[fold[i]] = of_fold[i];
+  }
+  return probabilities;
 }
 
 Evaluation cross_validate_plans(const TrainingSet& set, const TrainOptions& options, int folds, int fitted) {

@@ -34,15 +34,10 @@ struct Evaluation {
   std::string missing;             // why there is no score: too few rows to fit a model
 };
 
-/// A row and what a model said of it that had not seen it.
-struct HeldOutRow {
-  std::size_t row = 0;
-  Prediction prediction;
-};
-
-/// Every row is predicted by a model fitted to the other folds, as cross_validate_plans() does. Empty: too
-/// few rows to fit a model.
-std::vector<HeldOutRow> hold_out(const TrainingSet& set, const TrainOptions& options, int folds = 5);
+/// For each row of the set the probability of High by a classifier fitted to the other folds, which are those
+/// of cross_validate_plans(). Empty: too few rows to fit one.
+std::vector<double> held_out_probabilities(const TrainingSet& set, const TrainOptions& options,
+                                           int folds = 5);
 
 /// Every row is predicted by a model fitted to the other folds; rows fall into `folds` folds by the seed.
 /// With `fitted` < folds only so many folds are held out, the rest is not predicted: one of five is a fifth

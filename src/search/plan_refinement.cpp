@@ -36,7 +36,8 @@ PlanRefinement::PlanRefinement(const plan::VariantCosts& costs, int finalists, s
       random_(seed),
       closing_(std::move(closing)) {
   for (const plan::FusionPlan& plan : among)
-    if (const double sum = plan::plan_cost(plan, costs); std::isfinite(sum)) plans_.push_back({plan, sum});
+    if (const double sum = plan::plan_cost(plan, costs); std::isfinite(sum))
+      plans_.push_back({plan, sum, plan});
   std::stable_sort(plans_.begin(), plans_.end(), [](const Known& a, const Known& b) {
     return std::tuple(a.sum_us, a.plan.kernel_count()) < std::tuple(b.sum_us, b.plan.kernel_count());
   });
@@ -67,7 +68,7 @@ void PlanRefinement::tell(const plan::FusionPlan& plan, const Trial& trial) {
 /// Of the whole plan, without its timing's noise. One that was tried and has no time is predicted like any
 /// other: most often the machine was busy, and a plan that is wrong is out at the comparison.
 double PlanRefinement::estimate_us(const Known& plan) const {
-  return plan.sum_us * std::exp(surrogate_.mean(plan.plan));
+  return plan.sum_us * std::exp(surrogate_.mean(plan.traits));
 }
 
 /// Places in plans_, smallest estimate first; equal ones stay in the order of plans_.
@@ -121,7 +122,7 @@ void PlanRefinement::next_batch() {
   for (const Known& known : plans_) {
     gains.push_back(0);
     if (known.asked) continue;
-    PlanSurrogate::Belief belief = surrogate_.believe(known.plan);
+    PlanSurrogate::Belief belief = surrogate_.believe(known.traits);
     belief.mean += std::log(known.sum_us);
     gains.back() = expected_improvement(belief, best);
   }

@@ -58,6 +58,7 @@ class PlanRefinement : public PlanStrategy {
   struct Known {
     plan::FusionPlan plan;
     double sum_us;
+    PlanSurrogate::Traits traits;
     bool asked = false;
   };
 

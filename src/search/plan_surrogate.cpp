@@ -114,17 +114,16 @@ void PlanSurrogate::fit(std::span<const Sample> samples) {
       }
 }
 
-double PlanSurrogate::mean(const plan::FusionPlan& plan) const {
-  const std::vector<double> shared = covariances(Traits(plan));
+double PlanSurrogate::mean(const Traits& plan) const {
+  const std::vector<double> shared = covariances(plan);
   return mean_ + std::inner_product(shared.begin(), shared.end(), fitted_.weights.begin(), 0.0);
 }
 
-PlanSurrogate::Belief PlanSurrogate::believe(const plan::FusionPlan& plan) const {
-  const Traits traits(plan);
-  std::vector<double> shared = covariances(traits);
+PlanSurrogate::Belief PlanSurrogate::believe(const Traits& plan) const {
+  std::vector<double> shared = covariances(plan);
   const double mean = mean_ + std::inner_product(shared.begin(), shared.end(), fitted_.weights.begin(), 0.0);
   solve_lower(fitted_.factor, shared);
-  const double variance = fitted_.prior.covariance(traits, traits) - sum_of_squares(shared);
+  const double variance = fitted_.prior.covariance(plan, plan) - sum_of_squares(shared);
   return {mean, std::sqrt(std::max(variance, 0.0))};
 }
 

@@ -29,19 +29,20 @@ class PlanSurrogate {
     double mean = 0, deviation = 0;  // of the logarithm that a plan has without its timing's noise
   };
 
+  /// What two plans are compared by: worth keeping for a plan that is predicted often.
+  struct Traits {
+    Traits(const plan::FusionPlan& plan);  // NOLINT(google-explicit-constructor): a plan, seen otherwise
+    std::uint32_t borders = 0;             // and hand-written attention
+    std::array<std::uint64_t, 3> variants = {};  // a bit each
+  };
+
   /// Learns from these samples alone: O(n^3) for n of them. Any number will do; without one the mean is 0.
   void fit(std::span<const Sample> samples);
   /// O(n) for the mean, O(n^2) for the deviation.
-  double mean(const plan::FusionPlan& plan) const;
-  Belief believe(const plan::FusionPlan& plan) const;
+  double mean(const Traits& plan) const;
+  Belief believe(const Traits& plan) const;
 
  private:
-  /// What two plans are compared by.
-  struct Traits {
-    explicit Traits(const plan::FusionPlan& plan);
-    std::uint32_t borders = 0;                   // and hand-written attention
-    std::array<std::uint64_t, 3> variants = {};  // a bit each
-  };
   /// Prior variances, in the unit of the logarithm squared.
   struct Prior {
     double level, count, border, kernel;

@@ -5,6 +5,10 @@
 namespace fusetune::search {
 namespace {
 
+/// The threshold is chosen anew once there are so many times the candidates of the last time: five fits
+/// beside the two of the model itself, for a figure that hardly moves from round to round.
+constexpr double kGrowth = 1.2;
+
 const plan::SegmentVariant& variant_of(const Candidate& candidate) {
   return plan::all_variants()[static_cast<std::size_t>(candidate.variant)];
 }
@@ -29,17 +33,21 @@ std::string FittedSegmentModel::fit(std::span<const TimedCandidate> candidates) 
   model::Trained trained = model::CostModel::train(set_, options_);
   if (trained.model) {
     model_ = std::move(trained.model);
-    threshold_ = held_out_threshold();
+    if (static_cast<double>(set_.size()) >= kGrowth * static_cast<double>(threshold_rows_)) {
+      threshold_ = held_out_threshold();
+      threshold_rows_ = set_.size();
+    }
   }
   return trained.missing;
 }
 
 std::optional<PruningThreshold> FittedSegmentModel::held_out_threshold() const {
-  std::vector<double> probabilities;
-  for (const model::HeldOutRow& one : model::hold_out(set_, options_))
-    if (set_.examples()[one.row].high.value_or(false)) probabilities.push_back(one.prediction.probability);
-  if (probabilities.empty()) return std::nullopt;
-  return choose_threshold(std::move(probabilities));
+  const std::vector<double> held_out = model::held_out_probabilities(set_, options_);
+  std::vector<double> of_fast;
+  for (std::size_t row = 0; row < held_out.size(); ++row)
+    if (set_.examples()[row].high.value_or(false)) of_fast.push_back(held_out[row]);
+  if (of_fast.empty()) return std::nullopt;
+  return choose_threshold(std::move(of_fast));
 }
 
 std::vector<CandidatePrediction> FittedSegmentModel::predict(std::span<const Candidate> candidates) const {

@@ -40,7 +40,7 @@ class SegmentModel {
 };
 
 /// XGBoost, fitted to the candidates of one problem on one device as they are timed. Its classes go by a
-/// threshold chosen on candidates held out.
+/// threshold chosen on candidates held out, anew whenever there are a fifth more of them.
 class FittedSegmentModel : public SegmentModel {
  public:
   FittedSegmentModel(const block::Problem& problem, model::Device device, const model::TrainOptions& options);
@@ -60,6 +60,7 @@ class FittedSegmentModel : public SegmentModel {
   model::TrainOptions options_;
   std::optional<model::CostModel> model_;
   std::optional<PruningThreshold> threshold_;
+  std::size_t threshold_rows_ = 0;                  // candidates that it was chosen on
   model::TrainingSet set_{model::Schema::segment};  // of the last fit
 };
 
