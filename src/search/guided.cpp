@@ -85,6 +85,10 @@ void Guided::learn() {
   const plan::PathCosts paths(best_.costs());
   for (TimedCandidate& one : timed_)
     one.high = in_fast_class(paths, one.candidate.variant, one.time_us, best_sum_us_);
+  // Not in the order of the answers, which noise and several devices change: a fit draws rows by their
+  // places, and a search repeated from its database would ask for other kernels.
+  std::sort(timed_.begin(), timed_.end(),
+            [](const TimedCandidate& a, const TimedCandidate& b) { return a.candidate < b.candidate; });
   model_->fit(timed_);  // too little to learn from: every schedule counts as promising
 }
 

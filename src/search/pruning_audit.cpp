@@ -102,7 +102,9 @@ double PruningAudit::chance_of_loss() const {
   const double limit_us = shortest(now_) / (1 + PruningEstimate::kLoss);
   const double width = error_width();
   RandomSource random(seed_);
-  std::vector<double> upto(errors_.size());  // weights, summed up
+  std::vector<double> errors = errors_;
+  std::sort(errors.begin(), errors.end());  // the draws must not depend on the order of the answers
+  std::vector<double> upto(errors.size());  // weights, summed up
   int lost = 0;
   for (int draw = 0; draw < kDraws; ++draw) {
     double sum = 0;
@@ -110,7 +112,7 @@ double PruningAudit::chance_of_loss() const {
     plan::VariantCosts costs = now_;
     for (const LeftOut& one : rest_) {
       const auto place = std::upper_bound(upto.begin(), upto.end() - 1, sum * random.unit());
-      const double seen = errors_[static_cast<std::size_t>(place - upto.begin())];
+      const double seen = errors[static_cast<std::size_t>(place - upto.begin())];
       const double error = seen + width * normal(random);
       double& cost = costs[index_of(one.candidate)];
       cost = std::min(cost, one.predicted_us * std::exp(error_scale(one) * error));

@@ -258,6 +258,32 @@ TEST(Guided, AuditsAreRepeatable) {
   EXPECT_EQ(order(), order());
 }
 
+/// Keeps what it was fitted to.
+class RememberingModel : public PlantedModel {
+ public:
+  std::string fit(std::span<const TimedCandidate> candidates) override {
+    for (const TimedCandidate& one : candidates) fitted.push_back(one.candidate);
+    return {};
+  }
+  std::vector<Candidate> fitted;
+};
+
+// Else a search that is repeated from its database, where all answers are at hand, learns something else.
+TEST(Guided, LearnsTheSameInWhateverOrderTheAnswersCome) {
+  const auto run = [](bool reversed) {
+    RememberingModel model;
+    const auto strategy = make_strategy("guided", synthetic_space(), 4, &model);
+    for (auto asked = strategy->ask(16); !asked.empty(); asked = strategy->ask(16)) {
+      if (reversed) std::reverse(asked.begin(), asked.end());
+      for (const Candidate& candidate : asked) strategy->tell(candidate, with_fast_rows(candidate));
+    }
+    return std::pair(model.fitted, strategy->pruning()->last.chance);
+  };
+  const auto [fitted, chance] = run(false);
+  EXPECT_FALSE(fitted.empty());
+  EXPECT_EQ(run(true), std::pair(fitted, chance));
+}
+
 TEST(Guided, AnAuditCutShortSaysSo) {
   TruthfulModel model;
   model.promising = 0;
