@@ -91,12 +91,14 @@ int run_predict(Options& options) {
   const model::CostModel cost_model = load_model(file);
   const model::FeatureTable table = features_of(cost_model.info(), problem, asked.plans);
   const std::vector<model::Prediction> predictions = cost_model.predict(table);
-  if (output.write(rows(asked, predictions, cost_model.info().unit))) return kDone;
+  if (output.wanted() && output.write(rows(asked, predictions, cost_model.info().unit))) return kDone;
   if (explained) {
     print(explain_all(cost_model, table, asked, predictions));
     return kDone;
   }
-  for (const model::Prediction& prediction : predictions) print(line_of(prediction));
+  std::string lines;
+  for (const model::Prediction& prediction : predictions) lines += line_of(prediction);
+  print(lines);
   return kDone;
 }
 
