@@ -42,9 +42,7 @@ double chance_of(const search::Strategy& strategy) {
 
 Calibration replay(const search::Replay& recorded, double least_us, const block::Problem& problem,
                    const model::Device& device, std::uint64_t seed) {
-  model::TrainOptions options;
-  options.seed = seed;
-  search::FittedSegmentModel model(problem, device, options);
+  search::FittedSegmentModel model(problem, device, seed);
   const auto strategy = search::make_strategy("guided", recorded.space(), seed, &model);
   const search::ReplayResult found = search::replay_search(*strategy, recorded);
   const double regret = found.best.best_sum_us() / least_us - 1;

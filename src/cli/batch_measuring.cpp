@@ -33,6 +33,7 @@ class JobQueue {
       const std::size_t taken = *job;
       job = waiting_.erase(job);
       if (turn == Turn::granted) return begin(taken);
+      steps_.progressed();
     }
     return std::nullopt;
   }
@@ -44,6 +45,7 @@ class JobQueue {
     }
     measuring_.erase(job);
     steps_.finish(job, std::move(measurement));
+    steps_.progressed();
   }
 
   /// Gives up what is being measured.
@@ -65,6 +67,12 @@ class JobQueue {
 };
 
 }  // namespace
+
+MeasureBatch measure_batch_of(measure::Session& session) {
+  return [&session](const measure::NextCandidate& next, const measure::MeasuredCandidate& done) {
+    session.measure_batch(next, done);
+  };
+}
 
 std::vector<std::size_t> measure_jobs(const MeasureBatch& measure_batch, std::size_t count, bool whole,
                                       const BatchSteps& steps) {

@@ -28,10 +28,14 @@ struct BatchSteps {
   std::function<void(std::size_t job)> release;
   /// Stores the result: in the order in which devices are done.
   std::function<void(std::size_t job, measure::Measurement measurement)> finish;
+  /// Another job has its result.
+  std::function<void()> progressed;
 };
 
 /// Session::measure_batch() of a session.
 using MeasureBatch = std::function<void(const measure::NextCandidate&, const measure::MeasuredCandidate&)>;
+/// That of `session`, which must outlive it.
+MeasureBatch measure_batch_of(measure::Session& session);
 
 /// Measures jobs 0 to count - 1, `whole` plans or single segments, in this order until `may_begin` says no;
 /// while several devices measure, jobs that other searches have are left for later. Returns those that were

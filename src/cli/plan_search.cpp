@@ -206,25 +206,17 @@ Turn PlanSearch::claim(Job& job, bool wait) {
 void PlanSearch::measure(std::vector<Job> jobs, SearchProgress& progress) {
   const BatchSteps steps{
       .may_begin = [&](std::size_t measuring) { return stop_.may_begin(seconds(), measuring); },
-      .claim =
-          [&](std::size_t job, bool wait) {
-            const Turn turn = claim(jobs[job], wait);
-            if (turn == Turn::answered) show(progress, "");
-            return turn;
-          },
+      .claim = [&](std::size_t job, bool wait) { return claim(jobs[job], wait); },
       .kernels = [&](std::size_t job) -> measure::PlanKernels { return jobs[job].job.kernels; },
       .release = [&](std::size_t job) { store_.release_plan(jobs[job].job.record.key()); },
       .finish =
           [&](std::size_t job, measure::Measurement measurement) {
             finish(std::move(jobs[job]), std::move(measurement));
-            show(progress, "");
           },
-  };
-  const MeasureBatch measure_batch = [this](const auto& next, const auto& done) {
-    session_.measure_batch(next, done);
+      .progressed = [&] { show(progress, ""); },
   };
   // Jobs that already have a (noisy) result go back to those that wait for a better one.
-  for (const std::size_t job : measure_jobs(measure_batch, jobs.size(), true, steps))
+  for (const std::size_t job : measure_jobs(measure_batch_of(session_), jobs.size(), true, steps))
     if (jobs[job].tried) noisy_.push_back(std::move(jobs[job]));
 }
 

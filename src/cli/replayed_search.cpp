@@ -69,7 +69,7 @@ ReplayedSearch replay_segments(const ReplayRequest& request) {
   const model::Device device = device_of(here.fields);
   const search::Replay replay(recordings, device.target,
                               search::segment_space(request.problem, device.target).work);
-  search::FittedSegmentModel model(request.problem, device, seeded(request.problem));
+  search::FittedSegmentModel model(request.problem, device, request.problem.seed);
   const auto strategy = search::make_strategy(request.strategy, replay.space(), request.problem.seed, &model,
                                               {}, request.priors ? request.priors(here) : search::Priors());
   const search::ReplayResult found = search::replay_search(*strategy, replay, request.stop);

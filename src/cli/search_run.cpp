@@ -204,10 +204,8 @@ class SearchRun {
   }
 
   search::SegmentModel* segment_model() {
-    model::TrainOptions options;
-    options.seed = seed();
     const model::Device device(session_.target(), device_of(session_.environment().fields).last_level_bytes);
-    segment_model_ = std::make_unique<search::FittedSegmentModel>(session_.problem(), device, options);
+    segment_model_ = std::make_unique<search::FittedSegmentModel>(session_.problem(), device, seed());
     return segment_model_.get();
   }
 

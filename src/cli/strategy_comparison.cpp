@@ -54,7 +54,7 @@ ReplayedStrategy search_guided(const Recorded& recorded, std::optional<std::int6
   search::GuidedReplayOptions guided{.kernel_cost = recorded.about->cost.kernel_trials(), .seed = seed};
   if (trials) guided.budget = static_cast<double>(*trials);
   if (!options.problem) throw base::InternalError("guided is replayed on kernels of no problem");
-  search::FittedSegmentModel model(*options.problem, recorded.about->device, seeded(seed));
+  search::FittedSegmentModel model(*options.problem, recorded.about->device, seed);
   guided.model = &model;
   guided.priors = options.priors;
   auto found = search::replay_guided(recorded.kernels, recorded.plans, guided);

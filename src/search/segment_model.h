@@ -43,7 +43,7 @@ class SegmentModel {
 /// threshold chosen on candidates held out, anew whenever there are a fifth more of them.
 class FittedSegmentModel : public SegmentModel {
  public:
-  FittedSegmentModel(const block::Problem& problem, model::Device device, const model::TrainOptions& options);
+  FittedSegmentModel(const block::Problem& problem, model::Device device, std::uint64_t seed);
   std::string fit(std::span<const TimedCandidate> candidates) override;
   bool ready() const override { return model_.has_value(); }
   std::vector<CandidatePrediction> predict(std::span<const Candidate> candidates) const override;

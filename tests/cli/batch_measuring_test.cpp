@@ -42,6 +42,7 @@ struct Search {
   std::map<std::size_t, Turn> turns;  // of jobs that are not granted; a held one is answered if waited for
   std::size_t may_measure = 100;
   Jobs finished, released, waited_for;
+  int progressed = 0;
 
   BatchSteps steps() {
     return {.may_begin = [this](std::size_t measuring) { return finished.size() + measuring < may_measure; },
@@ -56,7 +57,8 @@ struct Search {
             .kernels = [](std::size_t /*job*/) { return measure::PlanKernels{}; },
             .release = [this](std::size_t job) { released.push_back(job); },
             .finish = [this](std::size_t job,
-                             const measure::Measurement& /*measurement*/) { finished.push_back(job); }};
+                             const measure::Measurement& /*measurement*/) { finished.push_back(job); },
+            .progressed = [this] { ++progressed; }};
   }
 };
 
@@ -67,6 +69,7 @@ TEST(BatchMeasuring, OneDeviceWaitsForAJobThatAnotherSearchHasAndKeepsTheOrder) 
   EXPECT_THAT(search.finished, ElementsAre(0, 2, 4));
   EXPECT_THAT(search.waited_for, ElementsAre(1));
   EXPECT_THAT(search.released, IsEmpty());
+  EXPECT_EQ(search.progressed, 5) << "measured or answered";
 }
 
 TEST(BatchMeasuring, SeveralDevicesPassItOverWhileTheyMeasureAndWaitAtTheEnd) {

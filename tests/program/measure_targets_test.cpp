@@ -54,6 +54,29 @@ TEST(MeasureTargets, TimesWholeCommands) {
             HasSubstr("search --preset bert-base --batch 1 --seq 128 --db")));
 }
 
+TEST(MeasureTargets, SetsTheFastestOfAllPlansBesideGuided) {
+  const base::TemporaryDirectory folder;
+  const std::string program = (folder.path() / "program").string();
+  base::write_file_atomic(program, "#!/bin/sh\necho \"$@\" >>'" + program + R"sh(.calls'
+row() { echo "p,e,$1,b,n,s,h,d,c,2,t,$2,ok,,$3"; }
+case "$*" in
+  *"--table plans"*) row 5 uniform 101.5; row 9 uniform 99; row 7 uniform 98; row 3 finalist 90 ;;
+  *"--table runs"*) echo '{"run":1,"started":100,"finished":130,'; echo '{"run":2,"started":200,"finished":212,' ;;
+  search*) echo 'best plan  mask 7  [0-14]  1 kernel'; echo 'predicted 9 s, took 8 s' ;;
+  bench*) printf '%s
+' mask,plan 7,a,ok,1,1,1,1,1,1 9,b,ok,1,1,1,0.98,0.97,0.99 5,c,ok,1,1,1,1.02,1,1.04 ;;
+esac
+)sh");
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  const Outcome run = measure(program, "best", folder.path());
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  for (const char* line :
+       {"all plans: 3 timed in 42 s", "best plan  mask 7", "predicted 9 s, took 8 s",
+        "the fastest of them: mask 9, 0.98 times guided's (95 % 0.97 to 0.99", "1 of 2 are faster for sure"})
+    EXPECT_THAT(run.out, HasSubstr(line));
+  EXPECT_THAT(base::read_file(program + ".calls"), HasSubstr("bench 7 9 5 --pairs 40"));
+}
+
 TEST(MeasureTargets, RefusesAPartThatThereIsNot) {
   const base::TemporaryDirectory folder;
   const Outcome run = measure(FUSETUNE_PROGRAM, "exat", folder.path());

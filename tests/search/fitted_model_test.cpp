@@ -62,7 +62,7 @@ TEST(FittedPlanModel, LearnsWhatPlansOfAProblemTake) { expect_learns(small_probl
 TEST(FittedPlanModel, LearnsFromBitsAlone) { expect_learns(std::nullopt); }
 
 void expect_learns_schedules(const block::Problem& problem, const lower::Target& target) {
-  FittedSegmentModel model(problem, {target, 1 << 20}, {});
+  FittedSegmentModel model(problem, {target, 1 << 20}, 0);
   std::vector<TimedCandidate> timed;
   std::vector<Candidate> candidates;
   const Space space = segment_space(problem, target);
