@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "model/model_file.h"
@@ -36,8 +37,18 @@ std::string missing_of(const TrainingSet& set, std::size_t high_rows) {
 
 Matrix matrix_of(const FeatureTable& table) { return {table.values(), table.rows(), table.columns()}; }
 
-std::size_t count_high(const Labels& labels) {
-  return static_cast<std::size_t>(std::count(labels.high.begin(), labels.high.end(), true));
+/// What a fit needs to know of its rows, and what they lack: empty where they suffice.
+struct Labelled {
+  Labels labels;
+  std::size_t high_rows;
+  std::string missing;
+};
+
+Labelled label(const TrainingSet& set, const TrainOptions& options) {
+  check(options);
+  Labels labels = make_labels(set, options.high_fraction);
+  const auto high_rows = static_cast<std::size_t>(std::count(labels.high.begin(), labels.high.end(), true));
+  return {std::move(labels), high_rows, missing_of(set, high_rows)};
 }
 
 Booster fit_times(const TrainingSet& set, const Labels& labels, const TrainOptions& options) {
@@ -61,10 +72,8 @@ CostModel::CostModel(ModelInfo info, Booster regressor, Booster classifier)
     : info_(std::move(info)), regressor_(std::move(regressor)), classifier_(std::move(classifier)) {}
 
 Trained CostModel::train(const TrainingSet& set, const TrainOptions& options) {
-  check(options);
-  const Labels labels = make_labels(set, options.high_fraction);
-  const std::size_t high_rows = count_high(labels);
-  if (std::string missing = missing_of(set, high_rows); !missing.empty()) return {{}, std::move(missing)};
+  auto [labels, high_rows, missing] = label(set, options);
+  if (!missing.empty()) return {{}, std::move(missing)};
   ModelInfo info;
   info.schema = set.features().schema();
   info.options = options;
@@ -157,10 +166,8 @@ std::vector<Explanation> CostModel::explain(const FeatureTable& table) const {
 
 std::vector<double> high_probabilities(const TrainingSet& set, const FeatureTable& rows,
                                        const TrainOptions& options) {
-  check(options);
-  const Labels labels = make_labels(set, options.high_fraction);
-  const std::size_t high_rows = count_high(labels);
-  if (!missing_of(set, high_rows).empty()) return {};
+  const auto [labels, high_rows, missing] = label(set, options);
+  if (!missing.empty()) return {};
   if (rows.schema() != set.features().schema())
     throw base::UsageError(fmt::format("a classifier of schema {} cannot judge rows of schema {}",
                                        name(set.features().schema()), name(rows.schema())));

@@ -63,8 +63,7 @@ case "$*" in
   *"--table plans"*) row 5 uniform 101.5; row 9 uniform 99; row 7 uniform 98; row 3 finalist 90 ;;
   *"--table runs"*) echo '{"run":1,"started":100,"finished":130,'; echo '{"run":2,"started":200,"finished":212,' ;;
   search*) echo 'best plan  mask 7  [0-14]  1 kernel'; echo 'predicted 9 s, took 8 s' ;;
-  bench*) printf '%s
-' mask,plan 7,a,ok,1,1,1,1,1,1 9,b,ok,1,1,1,0.98,0.97,0.99 5,c,ok,1,1,1,1.02,1,1.04 ;;
+  bench*) printf '%s\n' mask,plan 7,a,ok,1,1,1,1,1,1 9,b,ok,1,1,1,0.98,0.97,0.99 5,c,ok,1,1,1,1.02,1,1.04 ;;
 esac
 )sh");
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
