@@ -10,7 +10,7 @@ namespace fusetune::measure {
 
 enum class Outcome : std::uint8_t {
   ok,
-  noisy,    // more than a fifth of the samples dropped, three times
+  noisy,    // more than a fifth of the samples dropped, or samples too different, three times
   illegal,  // a constraint refuses it, with the reason
   compile_failed,
   resource_limit,

@@ -1,8 +1,11 @@
 #include "measure/timing.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <string>
 #include <thread>
 
 #include "base/error.h"
@@ -107,7 +110,8 @@ class Timer::Series {
       keep(std::move(group), before, after);
       before = after;
     }
-    taken_.outcome = too_often_interrupted() ? Outcome::noisy : Outcome::ok;
+    taken_.message = find_noise();
+    taken_.outcome = taken_.message.empty() ? Outcome::ok : Outcome::noisy;
     taken_.dropped = interrupted_ + unsteady_;
     if (!references_us_.empty()) taken_.slowdown = median(references_us_) / reference_.time_us;
     return std::move(taken_);
@@ -117,6 +121,19 @@ class Timer::Series {
   /// References count as well.
   bool too_often_interrupted() const {
     return is_noisy(interrupted_, count_ + static_cast<int>(references_us_.size()));
+  }
+
+  /// Why these samples make no time; empty: they do.
+  std::string find_noise() const {
+    if (too_often_interrupted())
+      return "other processes took CPU time from more than a fifth of its and its reference's samples";
+    const TimingSummary time = summarize(taken_.samples_us);
+    if (is_steady(time)) return {};
+    return fmt::format(
+        "the machine was not steady: its samples deviate from their median by {:.0f} %, at most {:.0f} % "
+        "make a "
+        "time",
+        100 * time.mad_us / time.median_us, 100 * kMostSpread);
   }
 
   /// Microseconds of a pass; 0 without a reference. An interrupted one is taken again and counts as dropped.

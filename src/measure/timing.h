@@ -17,12 +17,15 @@
 //
 // A sample counts as (its time) / (mean of the references around it) x (what the reference takes, a constant
 // of the search), so that times taken minutes or sessions apart compare. Where the two references differ by
-// more than kReferenceBand, the machine changed in between: that group is taken again.
+// more than kReferenceBand, the machine changed in between: that group is taken again. What the references do
+// not show, the samples do: those that differ among themselves by more than kMostSpread are taken again, all
+// of them, and have no time where they never agree.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "backend/executor.h"
@@ -53,6 +56,7 @@ struct TimedSequence {
 
 struct SampleSeries {
   Outcome outcome = Outcome::skipped;  // ok or noisy
+  std::string message;                 // noisy: why
   std::vector<double> samples_us;      // per pass, in order, dropped ones left out
   int dropped = 0;                     // of the attempt that counted
   double slowdown = 1;                 // median of the references beside it / what the reference takes

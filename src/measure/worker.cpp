@@ -155,9 +155,7 @@ class Worker {
     measurement.samples_us = std::move(series.samples_us);
     measurement.dropped = series.dropped;
     measurement.slowdown = series.slowdown;
-    if (series.outcome == Outcome::noisy)
-      measurement.message =
-          "other processes took CPU time from more than a fifth of its and its reference's samples";
+    measurement.message = std::move(series.message);
     if (wrong.empty()) return;
     measurement.outcome = Outcome::wrong_result;
     measurement.message = "after it was timed, " + wrong;

@@ -9,7 +9,7 @@
 namespace fusetune::search {
 namespace {
 
-constexpr int kPhases = 5, kOrderedPhase = 3;
+constexpr int kPhases = 5, kReferences = 2;  // the phase of the reference plans
 
 std::vector<int> variants_of(const plan::FusionPlan& plan) {
   std::vector<int> indices;
@@ -19,13 +19,9 @@ std::vector<int> variants_of(const plan::FusionPlan& plan) {
 
 }  // namespace
 
-Exhaustive::Exhaustive(const Space& space, std::uint64_t seed, std::function<double(const Candidate&)> order)
-    : space_(space), random_(seed), order_(std::move(order)) {
-  for (int variant = 0; variant < plan::kVariantCount; ++variant) {
-    const std::size_t schedules = space_.schedules(variant, {}).size();
-    estimate_ += schedules;
-    estimate_defaults_ += is_lone_gemm(variant) ? schedules : std::min<std::size_t>(schedules, 1);
-  }
+Exhaustive::Exhaustive(const Space& space, std::uint64_t seed) : space_(space), random_(seed) {
+  for (int variant = 0; variant < plan::kVariantCount; ++variant)
+    estimate_ += space_.schedules(variant, {}).size();
   start_phase();
 }
 
@@ -71,27 +67,20 @@ void Exhaustive::start_phase() {
     if (asked_.insert(candidate).second) queue_.push_back(candidate);
   }
   random_.shuffle(queue_);
-  if (order_ && phase_ == kOrderedPhase) put_in_order();
 }
 
-void Exhaustive::put_in_order() {
-  std::vector<std::pair<double, Candidate>> ordered;
-  for (const Candidate& candidate : queue_) ordered.emplace_back(order_(candidate), candidate);
-  std::stable_sort(ordered.begin(), ordered.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+std::optional<std::vector<Candidate>> Exhaustive::rest_after_references() {
+  if (phase_ < kReferences || !is_over()) return std::nullopt;
+  phase_ = kPhases - 1;
+  start_phase();
+  std::vector<Candidate> rest = std::move(queue_);
   queue_.clear();
-  for (std::size_t begin = 0; begin < ordered.size(); begin += kGroup) {
-    std::vector<Candidate> group;
-    for (std::size_t i = begin; i < std::min(begin + kGroup, ordered.size()); ++i)
-      group.push_back(ordered[i].second);
-    random_.shuffle(group);
-    queue_.insert(queue_.end(), group.begin(), group.end());
-  }
-  std::reverse(queue_.begin(), queue_.end());  // the next one is the last
+  std::sort(rest.begin(), rest.end());
+  return rest;
 }
 
 std::vector<Candidate> Exhaustive::ask(int limit) {
-  while (queue_.empty() && waiting_ == 0 && phase_ + 1 < kPhases) {
+  while (is_over() && phase_ + 1 < kPhases) {
     ++phase_;
     start_phase();
   }
@@ -105,10 +94,8 @@ void Exhaustive::tell(const Candidate& candidate, const Trial& trial) {
   best_.tell(candidate, trial);
 }
 
-bool Exhaustive::in_last_phase() const { return phase_ + 1 == kPhases; }
-
 int Exhaustive::expected() const {
-  if (in_last_phase()) return static_cast<int>(asked_.size());
+  if (phase_ + 1 == kPhases) return static_cast<int>(asked_.size());
   return static_cast<int>(std::max(estimate_, asked_.size()));
 }
 

@@ -9,7 +9,7 @@
 //      again in every segment would multiply the search by the number of tiles.
 #pragma once
 
-#include <functional>
+#include <optional>
 #include <set>
 
 #include "search/random_source.h"
@@ -19,32 +19,25 @@ namespace fusetune::search {
 
 class Exhaustive : public Strategy {
  public:
-  /// `order`: smaller first, asked when phase 4 begins, of its candidates; in groups of kGroup that are
-  /// shuffled, as what drifts meanwhile must not look like a merit of the order. Empty: none.
-  Exhaustive(const Space& space, std::uint64_t seed, std::function<double(const Candidate&)> order = {});
+  Exhaustive(const Space& space, std::uint64_t seed);
   std::vector<Candidate> ask(int limit) override;
   void tell(const Candidate& candidate, const Trial& trial) override;
   int expected() const override;
   std::int64_t left() const override;
-  /// What it asks for now are schedules beyond the defaults.
-  bool in_last_phase() const;
-  /// Of expected(), those before the last phase.
-  int expected_defaults() const { return static_cast<int>(estimate_defaults_); }
+  /// Ends the search after phase 3, once that was asked for and told: what ask() would give from then on, by
+  /// variant; nullopt before that.
+  std::optional<std::vector<Candidate>> rest_after_references();
 
  private:
   void start_phase();
-  void put_in_order();
+  bool is_over() const { return queue_.empty() && waiting_ == 0; }
   std::vector<Candidate> phase_candidates(int phase) const;
   std::vector<Candidate> candidates_of(int variant, const GemmTile& tile, bool only_default) const;
 
-  static constexpr std::size_t kGroup = 16;
-
   Space space_;
   RandomSource random_;
-  std::function<double(const Candidate&)> order_;
   int phase_ = 0;
-  std::size_t estimate_ = 0;  // of candidates in all, before tiles are tuned
-  std::size_t estimate_defaults_ = 0;
+  std::size_t estimate_ = 0;      // of candidates in all, before tiles are tuned
   std::vector<Candidate> queue_;  // of this phase, next one last
   std::set<Candidate> asked_;     // ever
   int waiting_ = 0;               // asked but not told

@@ -1,6 +1,6 @@
 #include "search/expectation.h"
 
-#include <cmath>
+#include <limits>
 
 #include "model/features.h"
 
@@ -29,17 +29,9 @@ void Expectation::test_priors(const Incumbents& best) {
   }
 }
 
-/// By the trusted prior, in the unit of this search's times.
-double Expectation::scaled_us(const Candidate& candidate) const {
-  const SegmentPrior& trusted = *priors_[tests_.size() - 1];
-  return tests_.back().scale * trusted.predict_us({&candidate, 1}).front();
-}
-
-std::optional<double> Expectation::expected_us(const Candidate& candidate) const {
-  if (by_prior())
-    if (const double us = scaled_us(candidate); std::isfinite(us)) return us;
-  if (!work_) return std::nullopt;
-  return roofline_.expected_us(work_(candidate.variant));
+std::vector<double> Expectation::by_prior_us(std::span<const Candidate> candidates) const {
+  if (!by_prior()) return std::vector<double>(candidates.size(), std::numeric_limits<double>::quiet_NaN());
+  return priors_[tests_.size() - 1]->predict_us(candidates);
 }
 
 }  // namespace fusetune::search

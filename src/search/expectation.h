@@ -1,5 +1,4 @@
-// What kernels are expected to take that have no time yet: by a prior that passed its test, else by the
-// roofline.
+// What is known of kernels that have no time yet: by a prior that passed its test, and by the roofline.
 #pragma once
 
 #include <functional>
@@ -28,14 +27,12 @@ class Expectation {
   /// A prior is trusted.
   bool by_prior() const { return !tests_.empty() && tests_.back().trusted; }
 
-  /// nullopt: nothing is known.
-  std::optional<double> expected_us(const Candidate& candidate) const;
+  /// By the trusted prior, one for each candidate, in its unit; all NaN where none is trusted.
+  std::vector<double> by_prior_us(std::span<const Candidate> candidates) const;
   /// As of Roofline; 0: nothing is known.
   double least_us(int variant) const { return work_ ? roofline_.least_us(work_(variant)) : 0; }
 
  private:
-  double scaled_us(const Candidate& candidate) const;
-
   std::function<Work(int variant)> work_;
   Priors priors_;
   Roofline roofline_;

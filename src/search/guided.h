@@ -1,20 +1,26 @@
-// Every variant first, then only the schedules that could matter.
+// The kernels that could matter, by what those timed say of the others.
 //
-// The first four phases are those of exhaustive.h. Before the fourth the priors are tested on what was timed,
-// and it takes the variants in the order of what is then expected (expectation.h) of plans through them.
-// After it every variant has a time with its default schedule and the tile tuned for it. The other schedules
-// are then ranked by the cost of the shortest plan through them, with the time that a model predicts that
-// knows this search only; those of the slow class are not timed, nor those that the certificate's rule proves
-// irrelevant. Rounds of sixteen, a quarter of them drawn from all that is left, so that a wrong model meets
-// schedules it did not choose; the model is fitted again after each. The rounds end when nothing promising is
-// left, or when the certificate closes.
+// The first three phases are those of exhaustive.h: every operator alone, the tiles of the lone GEMMs, the
+// reference plans. The priors are tested on these. All other candidates, each variant with each of its
+// schedules, are then a pool of which rounds of sixteen are timed. Before each round
 //
-// Then part of what the model pruned is timed all the same (pruning_audit.h). Where that shows that it
-// should not have been left out, the slow class is halved, those stay in it that are predicted slowest, and
-// the rounds go on. So a model that is wrong throughout ends with everything timed.
+//   - a Gaussian process over what the operators take in a kernel (kernel_surrogate.h) is fitted to all
+//   times, with
+//     a trusted prior's word as what it expects, and draws possible times of all that are open, together;
+//   - the cost model is fitted too, and what its classifier puts into the slow class is left out;
+//   - the certificate's rule drops what it proves to be in no plan worth having.
+//
+// Those are timed that are most often on the shortest way of a draw that is better than the best known, and a
+// few drawn from all that is left, so that a wrong model meets kernels it did not choose. The rounds end when
+// hardly any draw has a plan that is worth finding, or when the certificate closes.
+//
+// Then part of what was left out is timed all the same (pruning_audit.h). Where that shows that it should not
+// have been left out, the slow class is halved, those stay in it that are predicted slowest, the surrogate is
+// trusted half as much, and the rounds go on. So models that are wrong throughout end with everything timed.
 #pragma once
 
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -22,17 +28,16 @@
 #include "search/certificate.h"
 #include "search/exhaustive.h"
 #include "search/expectation.h"
+#include "search/kernel_surrogate.h"
 #include "search/segment_model.h"
 
 namespace fusetune::search {
 
 class Guided : public Strategy {
  public:
-  /// Without a model it times all that the shortest path could gain from, in that order.
+  /// Without a model it leaves nothing out that is not proved irrelevant.
   Guided(const Space& space, SegmentModel* model, std::uint64_t seed, const Closing& closing = {},
          Priors priors = {});
-  Guided(const Guided&) = delete;  // its order refers to itself
-  Guided& operator=(const Guided&) = delete;
   std::vector<Candidate> ask(int limit) override;
   void tell(const Candidate& candidate, const Trial& trial) override;
   int expected() const override;
@@ -45,22 +50,28 @@ class Guided : public Strategy {
 
  private:
   enum class Standing { promising, slow, proved };
-  /// A schedule beyond the defaults that was not asked for, as the last fit sees it.
+  /// A candidate that was not asked for, as the last fit sees it.
   struct Open {
     Candidate candidate;
     Standing standing = Standing::promising;
-    double predicted_us = 0;
+    double predicted_us = 0, deviation_us = 0;
     double cost_us = 0;  // of the shortest plan through it, so predicted
+    int votes = 0;       // draws in which it is on the way of a better plan
   };
 
-  double expected_cost(const Candidate& candidate);
-  void start_rounds();
+  void start_rounds(std::vector<Candidate> rest);
   void start_round();
+  void ask_prior();
+  KernelSurrogate::Kernel kernel_of(const Candidate& candidate) const;
   void learn();
+  void fit_surrogate();
+  void classify();
   void predict();
+  void vote(double widening);
   void prove();
   void spare_slow();
   void start_audit();
+  void settle_audit();
   bool end_audit();
   void take_round(std::vector<std::size_t> promising);
   void take(std::size_t index);
@@ -69,18 +80,22 @@ class Guided : public Strategy {
   double incumbent_high_us() const;
 
   Expectation expectation_;
-  Exhaustive defaults_;
+  Exhaustive opening_;
   SegmentModel* model_;
   RandomSource random_;
   Closing closing_;
   std::vector<TimedCandidate> timed_;
   std::vector<TimedEdge> edges_;
+  std::map<Candidate, double> prior_shares_;  // of what operators take alone; empty: no prior is trusted
   std::vector<Open> pool_;
   std::vector<Candidate> queue_;  // of this round, next one last
   Incumbents best_;
   double best_sum_us_;
-  std::optional<PruningAudit> audit_;                                // the last one
-  PruningReport audits_;                                             // those before it
+  std::optional<KernelSurrogate> surrogate_;  // none: an operator has no time alone
+  double widening_ = 1;                       // of its deviations: grows where an audit failed
+  double chance_ = 1;                         // of a plan worth finding, by its draws
+  std::optional<PruningAudit> audit_;         // the last one
+  PruningReport audits_;                      // those before it
   std::size_t most_slow_ = std::numeric_limits<std::size_t>::max();  // halved where an audit failed
   int told_ = 0, waiting_ = 0;
   bool has_pool_ = false, auditing_ = false, closed_ = false, done_ = false;

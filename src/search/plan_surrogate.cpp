@@ -7,6 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "search/cholesky.h"
+
 namespace fusetune::search {
 namespace {
 
@@ -21,28 +23,6 @@ constexpr std::array kBorderShares = {0.03, 0.1, 0.3};
 constexpr std::array kKernelShares = {0.03, 0.1, 0.3, 1.0};
 /// With fewer samples the likelihood says nothing; the middle is taken.
 constexpr std::size_t kLeastToChoose = 8;
-
-/// Solves L x = x in place.
-void solve_lower(const std::vector<double>& factor, std::vector<double>& x) {
-  const std::size_t n = x.size();
-  for (std::size_t i = 0; i < n; ++i) {
-    const double* const row = &factor[i * n];
-    x[i] = (x[i] - std::inner_product(row, row + i, x.begin(), 0.0)) / row[i];
-  }
-}
-
-/// Solves L' x = x in place.
-void solve_upper(const std::vector<double>& factor, std::vector<double>& x) {
-  const std::size_t n = x.size();
-  for (std::size_t i = n; i-- > 0;) {
-    x[i] /= factor[i * n + i];
-    for (std::size_t j = 0; j < i; ++j) x[j] -= factor[i * n + j] * x[i];
-  }
-}
-
-double sum_of_squares(const std::vector<double>& values) {
-  return std::inner_product(values.begin(), values.end(), values.begin(), 0.0);
-}
 
 }  // namespace
 
@@ -71,17 +51,10 @@ std::vector<double> PlanSurrogate::covariances(const Traits& plan) const {
 PlanSurrogate::Fitted PlanSurrogate::fitted_under(const Prior& prior) const {
   const std::size_t n = traits_.size();
   Fitted fitted{.prior = prior, .factor = std::vector<double>(n * n), .weights = values_};
-  double log_determinant = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    double* const row = &fitted.factor[i * n];
-    for (std::size_t j = 0; j <= i; ++j) {
-      const double* const other = &fitted.factor[j * n];
-      const double rest = prior.covariance(traits_[i], traits_[j]) + (i == j ? kNoise * kNoise : 0) -
-                          std::inner_product(row, row + j, other, 0.0);
-      row[j] = i == j ? std::sqrt(rest) : rest / other[j];
-    }
-    log_determinant += std::log(row[i]);
-  }
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t j = 0; j <= i; ++j)
+      fitted.factor[i * n + j] = prior.covariance(traits_[i], traits_[j]) + (i == j ? kNoise * kNoise : 0);
+  const double log_determinant = factor_in_place(fitted.factor, n);
   solve_lower(fitted.factor, fitted.weights);
   fitted.log_likelihood = -sum_of_squares(fitted.weights) / 2 - log_determinant;
   solve_upper(fitted.factor, fitted.weights);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numbers>
 #include <numeric>
 
 namespace fusetune::search {
@@ -17,6 +16,7 @@ constexpr int kDraws = 2000;
 constexpr double kLeastError = 0.02;
 /// Fewer say too little of what errors there are.
 constexpr std::size_t kLeastErrors = 6;
+constexpr double kFarOff = 3;
 
 double log_choose(std::int64_t n, std::int64_t k) {
   return std::lgamma(static_cast<double>(n + 1)) - std::lgamma(static_cast<double>(k + 1)) -
@@ -36,12 +36,6 @@ double at_most(std::int64_t seen, std::int64_t population, std::int64_t marked, 
 double shortest(const plan::VariantCosts& costs) { return plan::PathCosts(costs).from(0); }
 
 std::size_t index_of(const Candidate& candidate) { return static_cast<std::size_t>(candidate.variant); }
-
-/// Standard normal (Box and Muller, Annals of Mathematical Statistics 29, 1958; one of the two).
-double normal(RandomSource& random) {
-  const double radius = std::sqrt(-2 * std::log(1 - random.unit()));
-  return radius * std::cos(2 * std::numbers::pi * random.unit());
-}
 
 bool has_time(const Trial& trial) { return trial.ok && std::isfinite(trial.time_us) && trial.time_us > 0; }
 
@@ -84,9 +78,18 @@ void PruningAudit::tell(const Candidate& candidate, const Trial& trial) {
 }
 
 double PruningAudit::error_scale(const LeftOut& one) const {
+  if (one.predicted_us > 0 && one.deviation_us > 0)
+    return std::hypot(kLeastError, one.deviation_us / one.predicted_us);
   const double known_us = before_[index_of(one.candidate)];
   if (!std::isfinite(known_us) || !(one.predicted_us > 0)) return 0;
   return kLeastError + std::abs(std::log(one.predicted_us / known_us));
+}
+
+std::optional<double> PruningAudit::error_size() const {
+  if (errors_.size() < kLeastErrors) return std::nullopt;
+  double squares = 0;
+  for (const double error : errors_) squares += std::min(error * error, kFarOff * kFarOff);
+  return std::sqrt(squares / static_cast<double>(errors_.size()));
 }
 
 /// Silverman's rule for a normal kernel.
@@ -113,7 +116,7 @@ double PruningAudit::chance_of_loss() const {
     for (const LeftOut& one : rest_) {
       const auto place = std::upper_bound(upto.begin(), upto.end() - 1, sum * random.unit());
       const double seen = errors[static_cast<std::size_t>(place - upto.begin())];
-      const double error = seen + width * normal(random);
+      const double error = seen + width * random.normal();
       double& cost = costs[index_of(one.candidate)];
       cost = std::min(cost, one.predicted_us * std::exp(error_scale(one) * error));
     }
@@ -132,6 +135,8 @@ PruningEstimate PruningAudit::estimate() const {
                            static_cast<double>(result.left_out);
   if (complete() && rest_.empty()) {
     result.chance = 0;
+  } else if (settled_chance_) {
+    result.chance = settled_chance_;
   } else if (complete() && errors_.size() >= kLeastErrors) {
     result.chance = chance_of_loss();
   }

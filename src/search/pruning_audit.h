@@ -21,6 +21,7 @@ namespace fusetune::search {
 struct LeftOut {
   Candidate candidate;
   double predicted_us = 0;  // 0: it may take any time
+  double deviation_us = 0;  // standard deviation of the prediction; 0: not known
 };
 
 /// What an audit says.
@@ -57,15 +58,22 @@ class PruningAudit {
   /// All that were drawn have been told.
   bool complete() const { return audited_ == static_cast<std::int64_t>(drawn_.size()); }
   /// As far as it has come; the chance only of a complete audit. That is simulated: of each candidate drawn,
-  /// e = log(measured / predicted) in units of how far it was predicted from its variant's best time (and of
-  /// kLeastError), as the model errs more of schedules that it takes for very different. In each of kDraws
-  /// worlds these get random weights (the Bayesian bootstrap: D. B. Rubin, Annals of Statistics 9, 1981),
-  /// every candidate not drawn gets an e by them and so a time, and the shortest path says whether the world
-  /// has a plan more than kLoss shorter than the shortest that was measured. What a candidate gets is spread
-  /// around the e that was seen (a kernel density of Silverman's width, B. W. Silverman, Density Estimation,
-  /// 1986): of many candidates some err more than any of a dozen that were seen. Noise of measurements is
-  /// part of e, so that a chance is rather too high than too low.
+  /// e = log(measured / predicted) in units of the prediction's deviation, where that is known, else of how
+  /// far it was predicted from its variant's best time, as a model errs more of schedules that it takes for
+  /// very different; kLeastError is added to both. In each of kDraws worlds these get random weights (the
+  /// Bayesian bootstrap: D. B. Rubin, Annals of Statistics 9, 1981), every candidate not drawn gets an e by
+  /// them and so a time, and the shortest path says whether the world has a plan more than kLoss shorter than
+  /// the shortest that was measured. What a candidate gets is spread around the e that was seen (a kernel
+  /// density of Silverman's width, B. W. Silverman, Density Estimation, 1986): of many candidates some err
+  /// more than any of a dozen that were seen. Noise of measurements is part of e, so that a chance is rather
+  /// too high than too low.
   PruningEstimate estimate() const;
+  /// Root mean square of e, to hold it against a prediction's own deviation: about 1 where that is right. One
+  /// that errs by more than three deviations counts as three: one of them must not say how all others err.
+  /// nullopt: too few were audited to say.
+  std::optional<double> error_size() const;
+  /// The chance, from draws that know better than one candidate at a time how predictions err.
+  void settle(double chance) { settled_chance_ = chance; }
 
   static constexpr std::size_t kShareOf = 8, kLeast = 12;
   static std::size_t draws(std::size_t left_out);
@@ -82,6 +90,7 @@ class PruningAudit {
   plan::VariantCosts before_, now_;  // costs when drawn, and with what was audited
   double best_us_;                   // the shortest path's length under before_
   std::uint64_t seed_;
+  std::optional<double> settled_chance_;
 };
 
 /// What a search that left candidates out says of it at its end.

@@ -1,8 +1,10 @@
 // The strategies' random numbers: a sequence that is the same with every standard library.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numbers>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,12 @@ class RandomSource {
   std::size_t below(std::size_t bound) { return next() % bound; }
   /// [0, 1) in steps of 2^-53.
   double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+
+  /// Standard normal (Box and Muller, Annals of Mathematical Statistics 29, 1958; one of the two).
+  double normal() {
+    const double radius = std::sqrt(-2 * std::log(1 - unit()));
+    return radius * std::cos(2 * std::numbers::pi * unit());
+  }
 
   template <class T>
   void shuffle(std::vector<T>& values) {

@@ -19,6 +19,7 @@ struct TimedCandidate {
   double time_us = 0;
   bool high = false;
   double first_half_us = 0, second_half_us = 0;  // as of Trial
+  double error_us = 0;                           // standard error of the time; 0: not known
 };
 
 struct CandidatePrediction {

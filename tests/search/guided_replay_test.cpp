@@ -39,9 +39,12 @@ PlanReplay plans(std::size_t step = 1) {
 
 TEST(GuidedReplay, FindsTheBestPlanWhereItRunsToItsEnd) {
   const GuidedReplayResult found = replay_guided(kernels(), plans(), {.kernel_cost = kKernelCost});
-  EXPECT_EQ(found.kernels, plan::kVariantCount);
+  EXPECT_GT(found.kernels, plan::kVariantCount / 2)
+      << "without a model only what is proved irrelevant is left out";
+  EXPECT_LE(found.kernels, plan::kVariantCount);
   EXPECT_EQ(found.plans.regret, 0);
-  EXPECT_DOUBLE_EQ(found.spent, kKernelCost * plan::kVariantCount + static_cast<double>(found.plans.trials));
+  EXPECT_DOUBLE_EQ(found.spent, kKernelCost * static_cast<double>(found.kernels) +
+                                    static_cast<double>(found.plans.trials));
 }
 
 TEST(GuidedReplay, KernelsAreChargedBeforePlans) {

@@ -188,7 +188,9 @@ struct Searched {
 };
 
 Searched search_with(Priors priors) {
-  const auto strategy = make_strategy("guided", space(), 1, nullptr, {}, std::move(priors));
+  // Nothing is proved irrelevant, so that what a prior says is all that speaks against a kernel.
+  const auto strategy =
+      make_strategy("guided", space(), 1, nullptr, {.alpha = 0, .epsilon = 0}, std::move(priors));
   Searched result;
   for (auto asked = strategy->ask(1); !asked.empty(); asked = strategy->ask(1)) {
     result.order.push_back(asked.front());
@@ -213,21 +215,20 @@ std::vector<Candidate> firsts(const std::vector<Candidate>& order) {
 }
 
 TEST(GuidedPrior, ATrustedOneSaysWhatIsTimedFirst) {
-  // One kernel from the second operator to the last saves most; the roofline takes it for one of the slowest.
+  // That one kernel from the second operator to the last would take next to nothing no other kernel says.
   const int wanted = plan::variant_index({{1, 14}, false});
-  const Searched found = search_with({spoken([](const Candidate& one) { return 3 * time_of(one); })});
+  const Searched found = search_with(
+      {spoken([&](const Candidate& one) { return one.variant == wanted ? 1 : 3 * time_of(one); })});
   ASSERT_EQ(found.tests.size(), 1u);
   EXPECT_TRUE(found.tests[0].trusted) << found.tests[0].spearman;
   EXPECT_GE(found.tests[0].probes, kFewestProbes);
   EXPECT_NEAR(found.tests[0].scale, 1.0 / 3, 1e-9);
-  const std::vector<Candidate> with = firsts(found.order), without = firsts(search_with({}).order);
-  const auto place = [&](const std::vector<Candidate>& order) {
-    return std::find_if(order.begin(), order.end(), [&](const auto& one) { return one.variant == wanted; }) -
-           order.begin();
-  };
-  const auto probed = static_cast<std::ptrdiff_t>(found.tests[0].probes);
-  EXPECT_LT(place(with), probed + 16) << "in the first group";
-  EXPECT_GE(place(without), plan::kVariantCount - 16) << "in the last";
+  const std::vector<Candidate> order = firsts(found.order);
+  const auto place =
+      std::find_if(order.begin(), order.end(), [&](const auto& one) { return one.variant == wanted; });
+  EXPECT_LT(place - order.begin(), static_cast<std::ptrdiff_t>(found.tests[0].probes) + 16)
+      << "in the first round";
+  EXPECT_NE(found.order, search_with({}).order);
 }
 
 TEST(GuidedPrior, ARefusedOneChangesNothing) {
@@ -259,12 +260,15 @@ TEST(GuidedPrior, TheNextIsTestedWhereTheFirstIsRefused) {
   EXPECT_EQ(search_with({good, bad}).tests.size(), 1u) << "nothing is asked of those behind a trusted one";
 }
 
-TEST(GuidedPrior, WhatItKnowsNothingOfIsExpectedByTheRoofline) {
+TEST(GuidedPrior, WhatItKnowsNothingOfIsAsItsOperatorsAlone) {
   const Searched found =
       search_with({spoken([](const Candidate& one) { return one.variant % 7 == 0 ? kNaN : time_of(one); })});
   ASSERT_EQ(found.tests.size(), 1u);
   EXPECT_TRUE(found.tests[0].trusted);
-  EXPECT_EQ(firsts(found.order).size(), static_cast<std::size_t>(plan::kVariantCount));
+  const std::vector<Candidate> first = firsts(found.order);
+  EXPECT_GT(
+      std::count_if(first.begin(), first.end(), [](const Candidate& one) { return one.variant % 7 == 0; }),
+      2);
 }
 
 TEST(GuidedPrior, ExhaustiveTakesNone) {

@@ -71,6 +71,25 @@ INSERT INTO reference_time VALUES (1, 'batch=1 seq=16 heads=2 head_size=8', 'env
   'samples=12 min_time=0.001 reference=5f', 55);
 )sql";
 
+/// What the program of version 4 wrote: of two segments and two plans beside a reference one each whose
+/// samples differ by more than 6 %, and a plan of a comparison, by the clock, that does too.
+constexpr const char* kRowsOfVersion4 = R"sql(
+INSERT INTO problem VALUES (3, 'batch=1 seq=16 heads=2 head_size=8');
+INSERT INTO environment VALUES (5, 'env-a', '{"isa":"avx2"}');
+INSERT INTO segment_measurement VALUES (11, 3, 5, NULL, 0, 0, 0, 0, 'tile=6x16', 'abc', '', 'generated',
+  'model', 2, 'samples=12 min_time=0.001 reference=5f', 'ok', '', 12.5, 0.75, 11.25, 3, '[11.25,12.5,13.25]', 1,
+  1e-7, NULL, '', 2, 0, 'fusetune verify 0', 120, 60, 1700000001, 55, 1.5, NULL);
+INSERT INTO segment_measurement VALUES (12, 3, 5, NULL, 1, 0, 1, 0, 'tile=6x16', 'abd', '', 'generated',
+  'model', 2, 'samples=12 min_time=0.001 reference=5f', 'ok', '', 12.5, 0.76, 11.25, 3, '[11.25,12.5,13.26]', 1,
+  1e-7, NULL, '', 3, 0, 'fusetune verify 1', 120, 60, 1700000002, 55, 1.5, NULL);
+INSERT INTO plan_measurement VALUES (21, 3, 5, NULL, 0, NULL, '["a"]', 'sources', 'generated', 'model', 2,
+  'samples=12 min_time=0.001 reference=5f', 'guided', 'ok', '', 100, 6.1, 98, 3, '[98,100,106.1]', 2, 1e-7, 2e-7,
+  101, '', 1, 0, 'fusetune bench 0', 120, 60, 1700000003, 55, 1.25, NULL);
+INSERT INTO plan_measurement VALUES (22, 3, 5, NULL, 1, NULL, '["c"]', 'sources2', 'generated', 'model', 2,
+  'samples=12 min_time=0.001 reference=5f', 'finalist', 'ok', '', 100, 30, 70, 3, '[70,100,130]', 0, NULL, NULL, 101,
+  '', 1, 0, '', NULL, NULL, 1700000004, NULL, NULL, NULL);
+)sql";
+
 /// A file as the program of an older version left it: its schema from data/schema, and its rows.
 void make_version(int version, const char* rows, const std::filesystem::path& file) {
   { const TuningStore store(file, {.migrations = migrations().first(static_cast<std::size_t>(version))}); }
@@ -82,11 +101,12 @@ void make_version(int version, const char* rows, const std::filesystem::path& fi
 void make_version_1(const std::filesystem::path& file) { make_version(1, kRowsOfVersion1, file); }
 void make_version_2(const std::filesystem::path& file) { make_version(2, kRowsOfVersion2, file); }
 void make_version_3(const std::filesystem::path& file) { make_version(3, kRowsOfVersion3, file); }
+void make_version_4(const std::filesystem::path& file) { make_version(4, kRowsOfVersion4, file); }
 
 TEST_F(StoreTest, MigrationFromOneKeepsRunsAndSegments) {
   make_version_1(file_);
   TuningStore store(file_);
-  EXPECT_EQ(store.stats().schema_version, 4);
+  EXPECT_EQ(store.stats().schema_version, 5);
   EXPECT_TRUE(store.check().empty());
   const std::vector<RunRecord> runs = store.runs();
   ASSERT_EQ(runs.size(), 1u);
@@ -147,7 +167,7 @@ TEST_F(StoreTest, MigrationFromOneKeepsPlansAndFinalists) {
 TEST_F(StoreTest, MigrationFromTwoKeepsWhatOneDidNotHave) {
   make_version_2(file_);
   TuningStore store(file_);
-  EXPECT_EQ(store.stats().schema_version, 4);
+  EXPECT_EQ(store.stats().schema_version, 5);
   EXPECT_TRUE(store.check().empty());
   const std::vector<TuningRecord> segments = store.records(kProblem, "env-a", "model");
   ASSERT_EQ(segments.size(), 2u);
@@ -183,7 +203,7 @@ TEST_F(StoreTest, MigrationFromTwoKeepsWhatOneDidNotHave) {
 TEST_F(StoreTest, MigrationFromThreeKeepsTheReferenceAndKnowsNoDevice) {
   make_version_3(file_);
   TuningStore store(file_);
-  EXPECT_EQ(store.stats().schema_version, 4);
+  EXPECT_EQ(store.stats().schema_version, 5);
   EXPECT_TRUE(store.check().empty());
   const std::vector<TuningRecord> segments = store.records(kProblem, "env-a", "model");
   ASSERT_EQ(segments.size(), 1u);
@@ -209,6 +229,26 @@ TEST_F(StoreTest, MigrationFromThreeKeepsTheReferenceAndKnowsNoDevice) {
   EXPECT_EQ(store.find_finalists("inputs")->at(0).plan.measurement.device_uuid, "GPU-1");
   SQLite::Database raw(file_.string());
   EXPECT_EQ(raw.execAndGet("SELECT count(*) FROM plan_measurement WHERE device_uuid = 'GPU-1'").getInt(), 1);
+}
+
+TEST_F(StoreTest, MigrationFromFourWithdrawsTimesOfSamplesThatDiffer) {
+  make_version_4(file_);
+  TuningStore store(file_);
+  EXPECT_EQ(store.stats().schema_version, 5);
+  EXPECT_TRUE(store.check().empty());
+  const std::vector<TuningRecord> segments = store.records(kProblem, "env-a", "model");
+  ASSERT_EQ(segments.size(), 2u);
+  EXPECT_EQ(segments[0].measurement.outcome, Outcome::ok) << "6 % are allowed";
+  EXPECT_EQ(segments[0].measurement.time.median_us, 12.5);
+  EXPECT_EQ(segments[1].measurement.outcome, Outcome::noisy);
+  EXPECT_TRUE(segments[1].measurement.samples_us.empty());
+  EXPECT_EQ(store.claim(segments[1], ClaimPolicy::retry).state, ClaimState::granted)
+      << "three attempts were spent";
+  const std::vector<PlanRecord> plans = store.plan_records(kProblem, "env-a", "model");
+  ASSERT_EQ(plans.size(), 2u);
+  EXPECT_EQ(plans[0].measurement.outcome, Outcome::noisy);
+  EXPECT_EQ(plans[1].measurement.time.median_us, 100)
+      << "it was compared by pairs: its ratio has an interval";
 }
 
 // One statement for each object: a file that was migrated and a new one differ in nothing.

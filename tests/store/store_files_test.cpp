@@ -40,7 +40,7 @@ int in_child(const Work& work) {
 TEST_F(StoreTest, NewFileHasTheNewestSchemaAndItsApplicationId) {
   opened();
   SQLite::Database raw(file_.string());
-  EXPECT_EQ(raw.execAndGet("PRAGMA user_version").getInt(), 4);
+  EXPECT_EQ(raw.execAndGet("PRAGMA user_version").getInt(), 5);
   EXPECT_EQ(raw.execAndGet("PRAGMA application_id").getInt64(), kApplicationId);
   EXPECT_EQ(raw.execAndGet("PRAGMA journal_mode").getString(), "wal");
 }
