@@ -46,7 +46,9 @@ TimingSummary summarize(std::span<const double> samples_us) {
           .count = static_cast<int>(samples_us.size())};
 }
 
-bool is_steady(const TimingSummary& time) { return time.mad_us <= kMostSpread * time.median_us; }
+bool is_steady(const TimingSummary& time) {
+  return time.count < kLeastForSpread || time.mad_us <= kMostSpread * time.median_us;
+}
 
 Interval median_interval(std::span<const double> values, double alpha) {
   const int n = static_cast<int>(values.size());

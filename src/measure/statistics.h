@@ -29,6 +29,8 @@ TimingSummary summarize(std::span<const double> samples_us);
 /// twentieth of those with a deviation above 10 % seemed at least 40 % faster than kernels like them, as
 /// their reference had been disturbed and they had not: no plan is faster than the sum of such times.
 inline constexpr double kMostSpread = 0.06;
+/// Of fewer samples the deviation says too little.
+inline constexpr int kLeastForSpread = 8;
 bool is_steady(const TimingSummary& time);
 
 /// Two-sided interval of the population median with error probability at most `alpha`, from order

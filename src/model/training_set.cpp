@@ -74,6 +74,13 @@ void TrainingSet::add(const plan::SegmentVariant& variant, const lower::AnySched
   features_.add(variant, schedule, facts, device);
 }
 
+void TrainingSet::add(const plan::SegmentVariant& variant, const FeatureTable& features, std::size_t row,
+                      const Example& example) {
+  if (!accept(example)) return;
+  examples_.back().variant = plan::variant_index(variant);
+  features_.add_row_of(features, row);
+}
+
 TrainingSet TrainingSet::subset(std::span<const std::size_t> rows) const {
   TrainingSet result(features_.schema());
   result.groups_ = groups_;

@@ -36,6 +36,9 @@ class TrainingSet {
   void add(const plan::FusionPlan& plan, const ProblemFacts& facts, const Example& example);
   void add(const plan::SegmentVariant& variant, const lower::AnySchedule& schedule, const ProblemFacts& facts,
            const Device& device, const Example& example);
+  /// The same where `row` of `features` has the segment's.
+  void add(const plan::SegmentVariant& variant, const FeatureTable& features, std::size_t row,
+           const Example& example);
   /// Counts candidates that were left out before they came here.
   void count_left_out(int count) { left_out_ += count; }
 

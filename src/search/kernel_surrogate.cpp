@@ -12,7 +12,8 @@
 namespace fusetune::search {
 namespace {
 
-/// A kernel timed again minutes later differs by so much (data/recorded/README.md).
+/// A kernel timed again minutes later differs by so much: a little more than plans do
+/// (data/recorded/README.md).
 constexpr double kNoise = 0.015;
 /// An operator's time differs by so much of it from kernel to kernel, before anything was timed; and by as
 /// much of this share of the block, which a short operator takes that has to wait for others.
@@ -32,8 +33,8 @@ struct Trait {
   double weight;
   std::uint32_t concerns;
 };
-/// In the order of Kernel's constructor. Weights are as in the covariance exp(-sum of weight x doublings);
-/// those that predict recorded kernels best, each left out in turn (docs/cost-model.md).
+/// In the order of Kernel's constructor. Weights are as in the covariance exp(-sum of weight x doublings): by
+/// judgement, none was fitted.
 constexpr std::array<Trait, 16> kTraitTable = {{
     {0.3, kAll},             // hand-off
     {0.35, kProducts},       // tile_rows
@@ -154,7 +155,7 @@ std::vector<double> KernelSurrogate::covariances(const Kernel& kernel) const {
 }
 
 /// Takes the amplitude where the samples are likelier under it.
-bool KernelSurrogate::refit(double amplitude, const std::vector<double>& covariance,
+void KernelSurrogate::refit(double amplitude, const std::vector<double>& covariance,
                             const std::vector<double>& noise) {
   const std::size_t n = kernels_.size();
   std::vector<double> factor(n * n), weights = rest_us_;
@@ -164,13 +165,12 @@ bool KernelSurrogate::refit(double amplitude, const std::vector<double>& covaria
   const double log_determinant = factor_in_place(factor, n);
   solve_lower(factor, weights);
   const double log_likelihood = -sum_of_squares(weights) / 2 - log_determinant;
-  if (!(log_likelihood > log_likelihood_)) return false;
+  if (!(log_likelihood > log_likelihood_)) return;
   solve_upper(factor, weights);
   amplitude_ = amplitude;
   log_likelihood_ = log_likelihood;
   factor_ = std::move(factor);
   weights_ = std::move(weights);
-  return true;
 }
 
 void KernelSurrogate::fit(std::span<const Sample> samples) {

@@ -61,7 +61,7 @@ class KernelSurrogate {
   double expected_us(const Kernel& kernel) const;
   double covariance(const Kernel& a, const Kernel& b) const;
   std::vector<double> covariances(const Kernel& kernel) const;
-  bool refit(double amplitude, const std::vector<double>& covariance, const std::vector<double>& noise);
+  void refit(double amplitude, const std::vector<double>& covariance, const std::vector<double>& noise);
 
   OperatorTimes alone_us_;
   std::array<double, block::kOperatorCount> variance_;  // of what an operator takes, us^2, before amplitude_

@@ -25,7 +25,7 @@ std::string FittedSegmentModel::fit(std::span<const TimedCandidate> candidates) 
   model::TrainingSet set(model::Schema::segment);
   const std::size_t group = set.group(facts_.problem().key());
   for (const TimedCandidate& one : candidates)
-    set.add(variant_of(one.candidate), one.candidate.schedule, facts_, device_,
+    set.add(variant_of(one.candidate), features_, row_of(one.candidate),
             {.time = one.time_us,
              .group = group,
              .high = one.high,
@@ -43,6 +43,13 @@ std::string FittedSegmentModel::fit(std::span<const TimedCandidate> candidates) 
   return trained.missing;
 }
 
+/// Of features_.
+std::size_t FittedSegmentModel::row_of(const Candidate& candidate) const {
+  const auto [place, is_new] = rows_.try_emplace(candidate, rows_.size());
+  if (is_new) features_.add(variant_of(candidate), candidate.schedule, facts_, device_);
+  return place->second;
+}
+
 std::optional<PruningThreshold> FittedSegmentModel::held_out_threshold() const {
   const std::vector<double> held_out = model::held_out_probabilities(set_, options_);
   std::vector<double> of_fast;
@@ -54,8 +61,7 @@ std::optional<PruningThreshold> FittedSegmentModel::held_out_threshold() const {
 
 std::vector<CandidatePrediction> FittedSegmentModel::predict(std::span<const Candidate> candidates) const {
   model::FeatureTable table(model::Schema::segment);
-  for (const Candidate& candidate : candidates)
-    table.add(variant_of(candidate), candidate.schedule, facts_, device_);
+  for (const Candidate& candidate : candidates) table.add_row_of(features_, row_of(candidate));
   std::vector<CandidatePrediction> predictions;
   for (const model::Prediction& one : model_->predict(table))
     predictions.push_back({one.time, threshold_ ? one.probability >= threshold_->probability : one.high});

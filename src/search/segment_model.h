@@ -1,6 +1,7 @@
 // The cost model as segment strategies see it: which schedules of a variant are worth timing.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -55,6 +56,7 @@ class FittedSegmentModel : public SegmentModel {
 
  private:
   std::optional<PruningThreshold> held_out_threshold() const;
+  std::size_t row_of(const Candidate& candidate) const;
 
   model::ProblemFacts facts_;
   model::Device device_;
@@ -63,6 +65,9 @@ class FittedSegmentModel : public SegmentModel {
   std::optional<PruningThreshold> threshold_;
   std::size_t threshold_rows_ = 0;                  // candidates that it was chosen on
   model::TrainingSet set_{model::Schema::segment};  // of the last fit
+  // Of every candidate seen: features need a kernel lowered, and every round asks about nearly all again.
+  mutable model::FeatureTable features_{model::Schema::segment};
+  mutable std::map<Candidate, std::size_t> rows_;
 };
 
 }  // namespace fusetune::search

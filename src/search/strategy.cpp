@@ -18,9 +18,8 @@ std::span<const StrategyInfo> strategies() {
          return std::make_unique<Exhaustive>(space, seed);
        }},
       {"guided",
-       "the kernels that could be part of the best plan by those timed before, then plans timed whole and "
-       "all "
-       "others predicted from them",
+       "the kernels that those timed before expect in good plans, then plans timed whole and all others "
+       "predicted from them",
        true, true,
        [](const Space& space, SegmentModel* model, std::uint64_t seed, const Closing& closing,
           Priors priors) -> std::unique_ptr<Strategy> {

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "measure/outcome.h"
-#include "measure/statistics.h"
 #include "plan/fusion_plan.h"
 
 namespace fusetune::store {
@@ -203,16 +202,6 @@ void read_device(const Line& from, measure::Measurement& measurement) {
   if (from.names("device_uuid")) measurement.device_uuid = from.text("device_uuid", false);
 }
 
-/// Earlier versions gave such samples a time; data/schema/005.sql does the same to a database.
-void withdraw_unsteady_time(measure::Measurement& measurement) {
-  if (measurement.outcome != Outcome::ok || measurement.reference_us <= 0) return;
-  if (measure::is_steady(measurement.time)) return;
-  measurement.outcome = Outcome::noisy;
-  measurement.message = "the machine was not steady: its samples differ too much to make a time";
-  measurement.time = {};
-  measurement.samples_us.clear();
-}
-
 std::string cache_mode(const Line& from) {
   std::string mode = from.text("cache_mode");
   if (mode != "model" && mode != "warm" && mode != "cold")
@@ -353,7 +342,6 @@ void Reader::read_trial(const Line& from, Trial& trial) const {
     measurement.slowdown = from.number("slowdown");
   }
   read_device(from, measurement);
-  withdraw_unsteady_time(measurement);
   trial.attempts = from.small("attempts", 1);
   trial.abandoned = from.small("abandoned", 0);
   trial.repeat_command = from.text("repeat_command");

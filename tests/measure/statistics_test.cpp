@@ -93,5 +93,12 @@ TEST(Statistics, PairedRatios) {
   EXPECT_THROW(paired_ratios(std::vector<double>{2}, std::vector<double>{}), base::InternalError);
 }
 
+TEST(IsSteady, UpToSixPercentWhereThereAreEnoughSamples) {
+  EXPECT_TRUE(is_steady({.median_us = 100, .mad_us = 6, .min_us = 90, .count = 12}));
+  EXPECT_FALSE(is_steady({.median_us = 100, .mad_us = 6.1, .min_us = 90, .count = 12}));
+  EXPECT_FALSE(is_steady({.median_us = 100, .mad_us = 6.1, .min_us = 90, .count = kLeastForSpread}));
+  EXPECT_TRUE(is_steady({.median_us = 100, .mad_us = 50, .min_us = 10, .count = kLeastForSpread - 1}));
+}
+
 }  // namespace
 }  // namespace fusetune::measure

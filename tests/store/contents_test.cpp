@@ -11,7 +11,6 @@
 #include <limits>
 
 #include "base/text.h"
-#include "measure/statistics.h"
 #include "store/json_lines.h"
 #include "store_fixture.h"
 
@@ -88,25 +87,6 @@ TEST_F(ContentsTest, ExportImportExportGivesTheSameBytes) {
   EXPECT_EQ(other.find_plan(plan_of(2).key())->typed_mask, 65535);
   EXPECT_EQ(other.find_plan(plan_of(2).key())->sampled, Sampled::uniform);
   EXPECT_FALSE(other.find(record_of(9, "claimed").key));
-}
-
-// As exports of earlier versions have them.
-TEST_F(ContentsTest, ATimeOfSamplesThatDifferIsWithdrawn) {
-  TuningStore store = opened();
-  TuningRecord steady = record_of(3, "steady"), unsteady = record_of(3, "unsteady"),
-               alone = record_of(3, "alone");
-  steady.measurement.time.mad_us = measure::kMostSpread * steady.measurement.time.median_us;
-  unsteady.measurement.time.mad_us = 1.1 * steady.measurement.time.mad_us;
-  alone.measurement.time.mad_us = unsteady.measurement.time.mad_us;
-  alone.measurement.reference_us = 0;
-  for (const TuningRecord& record : {steady, unsteady, alone}) store.record(record);
-  const Contents read = parsed(exported(store));
-  ASSERT_EQ(read.segments.size(), 3u);
-  EXPECT_EQ(read.segments[0].measurement.outcome, Outcome::ok);
-  EXPECT_EQ(read.segments[1].measurement.outcome, Outcome::noisy);
-  EXPECT_TRUE(read.segments[1].measurement.samples_us.empty());
-  EXPECT_EQ(read.segments[2].measurement.outcome, Outcome::ok)
-      << "by the clock, before there were references";
 }
 
 TEST_F(ContentsTest, ImportingTwiceChangesNothing) {

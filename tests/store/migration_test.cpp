@@ -77,16 +77,16 @@ constexpr const char* kRowsOfVersion4 = R"sql(
 INSERT INTO problem VALUES (3, 'batch=1 seq=16 heads=2 head_size=8');
 INSERT INTO environment VALUES (5, 'env-a', '{"isa":"avx2"}');
 INSERT INTO segment_measurement VALUES (11, 3, 5, NULL, 0, 0, 0, 0, 'tile=6x16', 'abc', '', 'generated',
-  'model', 2, 'samples=12 min_time=0.001 reference=5f', 'ok', '', 12.5, 0.75, 11.25, 3, '[11.25,12.5,13.25]', 1,
+  'model', 2, 'samples=12 min_time=0.001 reference=5f', 'ok', '', 12.5, 0.75, 11.25, 8, '[11.25,12.5,13.25,12.5,12.5,12.5,12.5,12.5]', 1,
   1e-7, NULL, '', 2, 0, 'fusetune verify 0', 120, 60, 1700000001, 55, 1.5, NULL);
 INSERT INTO segment_measurement VALUES (12, 3, 5, NULL, 1, 0, 1, 0, 'tile=6x16', 'abd', '', 'generated',
-  'model', 2, 'samples=12 min_time=0.001 reference=5f', 'ok', '', 12.5, 0.76, 11.25, 3, '[11.25,12.5,13.26]', 1,
+  'model', 2, 'samples=12 min_time=0.001 reference=5f', 'ok', '', 12.5, 0.76, 11.25, 8, '[11.25,12.5,13.26,12.5,12.5,12.5,12.5,12.5]', 1,
   1e-7, NULL, '', 3, 0, 'fusetune verify 1', 120, 60, 1700000002, 55, 1.5, NULL);
 INSERT INTO plan_measurement VALUES (21, 3, 5, NULL, 0, NULL, '["a"]', 'sources', 'generated', 'model', 2,
-  'samples=12 min_time=0.001 reference=5f', 'guided', 'ok', '', 100, 6.1, 98, 3, '[98,100,106.1]', 2, 1e-7, 2e-7,
+  'samples=12 min_time=0.001 reference=5f', 'guided', 'ok', '', 100, 6.1, 98, 8, '[98,100,106.1,100,100,100,100,100]', 2, 1e-7, 2e-7,
   101, '', 1, 0, 'fusetune bench 0', 120, 60, 1700000003, 55, 1.25, NULL);
 INSERT INTO plan_measurement VALUES (22, 3, 5, NULL, 1, NULL, '["c"]', 'sources2', 'generated', 'model', 2,
-  'samples=12 min_time=0.001 reference=5f', 'finalist', 'ok', '', 100, 30, 70, 3, '[70,100,130]', 0, NULL, NULL, 101,
+  'samples=12 min_time=0.001 reference=5f', 'finalist', 'ok', '', 100, 30, 70, 8, '[70,100,130,100,100,100,100,100]', 0, NULL, NULL, 101,
   '', 1, 0, '', NULL, NULL, 1700000004, NULL, NULL, NULL);
 )sql";
 
