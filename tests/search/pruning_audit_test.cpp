@@ -98,6 +98,33 @@ TEST(PruningAudit, PassesWhereTheModelWasRight) {
   EXPECT_TRUE(estimate.passed());
 }
 
+TEST(PruningAudit, ErrorsAreInUnitsOfThePredictionsDeviation) {
+  std::vector<LeftOut> kernels = left_out(200, 130);
+  for (LeftOut& one : kernels) one.deviation_us = 0.1 * one.predicted_us;
+  PruningAudit audit(kernels, costs(), 1);
+  EXPECT_FALSE(audit.error_size());
+  // One deviation off, and 2 % that no prediction can know.
+  finish(audit, [](int i) { return 130 * std::exp(i % 2 == 0 ? 0.1 : -0.1); });
+  EXPECT_NEAR(audit.error_size().value(), 0.1 / std::hypot(0.02, 0.1), 1e-9);
+
+  PruningAudit one_far_off(kernels, costs(), 1);
+  const int odd = one_far_off.drawn().front().candidate.schedule.cpu()->row_block - 1;
+  finish(one_far_off, [&](int i) { return i == odd ? 13000 : 130; });
+  EXPECT_NEAR(one_far_off.error_size().value(), 3 / std::sqrt(25), 1e-9) << "it counts as three deviations";
+}
+
+TEST(PruningAudit, AChanceThatDrawsSettledStandsForTheSimulation) {
+  PruningAudit audit(left_out(200, 130), costs(), 1);
+  EXPECT_TRUE(finish(audit, [](int i) { return 130 + i % 5; }).passed());
+  audit.settle(0.2);
+  EXPECT_EQ(audit.estimate().chance, 0.2);
+  EXPECT_FALSE(audit.estimate().passed());
+  PruningAudit all(left_out(12, 130), costs(), 1);
+  finish(all, [](int) { return 130; });
+  all.settle(0.2);
+  EXPECT_EQ(all.estimate().chance, 0) << "none is left that could be faster";
+}
+
 TEST(PruningAudit, CountsWhatWouldHaveBeenMoreThanAPercentFaster) {
   PruningAudit audit(left_out(12, 130), costs(), 1);
   // 99.5 us is faster, but not by a percent; of 98 us three.
