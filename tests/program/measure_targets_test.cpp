@@ -60,6 +60,7 @@ TEST(MeasureTargets, SetsTheFastestOfAllPlansBesideGuided) {
   base::write_file_atomic(program, "#!/bin/sh\necho \"$@\" >>'" + program + R"sh(.calls'
 row() { echo "p,e,$1,b,n,s,h,d,c,2,t,$2,ok,,$3"; }
 case "$*" in
+  *"--table plans --jsonl"*) echo '{"kind":"plan","mask":7,"x":1,"repeat_command":"fusetune bench 7 --schedule-text '"'[0-14]: k=384'"' --batch 1","run":1}' ;;
   *"--table plans"*) row 5 uniform 101.5; row 9 uniform 99; row 7 uniform 98; row 3 finalist 90 ;;
   *"--table runs"*) echo '{"run":1,"started":100,"finished":130,'; echo '{"run":2,"started":200,"finished":212,' ;;
   search*) echo 'best plan  mask 7  [0-14]  1 kernel'; echo 'predicted 9 s, took 8 s' ;;
@@ -73,7 +74,8 @@ esac
        {"all plans: 3 timed in 42 s", "best plan  mask 7", "predicted 9 s, took 8 s",
         "the fastest of them: mask 9, 0.98 times guided's (95 % 0.97 to 0.99", "1 of 2 are faster for sure"})
     EXPECT_THAT(run.out, HasSubstr(line));
-  EXPECT_THAT(base::read_file(program + ".calls"), HasSubstr("bench 7 9 5 --pairs 40"));
+  EXPECT_THAT(base::read_file(program + ".calls"),
+              HasSubstr("bench 7 9 5 --pairs 40 --schedule-text [0-14]: k=384"));
 }
 
 TEST(MeasureTargets, RefusesAPartThatThereIsNot) {
