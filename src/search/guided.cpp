@@ -353,13 +353,13 @@ void Guided::start_rounds(std::vector<Candidate> rest) {
 
 std::vector<Candidate> Guided::ask(int limit) {
   if (!has_pool_) {
-    if (auto rest = opening_.rest_after_references())
-      start_rounds(std::move(*rest));
-    else {
+    auto rest = opening_.rest_after_references();
+    if (!rest) {
       std::vector<Candidate> candidates = opening_.ask(limit);
       waiting_ += static_cast<int>(candidates.size());
       return candidates;
     }
+    start_rounds(std::move(*rest));
   }
   if (queue_.empty() && waiting_ == 0 && !done_) start_round();
   std::vector<Candidate> candidates = take_last(queue_, limit);

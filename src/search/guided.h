@@ -4,19 +4,18 @@
 // reference plans. The priors are tested on these. All other candidates, each variant with each of its
 // schedules, are then a pool of which rounds of sixteen are timed. Before each round
 //
-//   - a Gaussian process over what the operators take in a kernel (kernel_surrogate.h) is fitted to all
-//   times, with
-//     a trusted prior's word as what it expects, and draws possible times of all that are open, together;
-//   - the cost model is fitted too, and what its classifier puts into the slow class is left out;
-//   - the certificate's rule drops what it proves to be in no plan worth having.
+//   - the cost model is fitted, and what its classifier puts into the slow class is left out;
+//   - the certificate's rule drops what it proves to be in no plan worth having;
+//   - a Gaussian process over what operators take in a kernel (kernel_surrogate.h) is fitted, with a trusted
+//     prior's word as what it expects, and draws possible times of all others together.
 //
 // Those are timed that are most often on the shortest way of a draw that is better than the best known, and a
 // few drawn from all that is left, so that a wrong model meets kernels it did not choose. The rounds end when
 // hardly any draw has a plan that is worth finding, or when the certificate closes.
 //
 // Then part of what was left out is timed all the same (pruning_audit.h). Where that shows that it should not
-// have been left out, the slow class is halved, those stay in it that are predicted slowest, the surrogate is
-// trusted half as much, and the rounds go on. So models that are wrong throughout end with everything timed.
+// have been left out, the slow class is halved, those stay in it that are predicted slowest, the draws are as
+// much wider as the audit found them wrong, and the rounds go on.
 #pragma once
 
 #include <limits>

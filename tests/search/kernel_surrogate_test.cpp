@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "search/kernel_surrogate.h"
-#include "search/tile_tuning.h"
 
 namespace fusetune::search {
 namespace {
