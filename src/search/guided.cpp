@@ -345,7 +345,7 @@ void Guided::start_round() {
   random_.shuffle(queue_);
 }
 
-void Guided::start_rounds(std::vector<Candidate> rest) {
+void Guided::start_rounds(const std::vector<Candidate>& rest) {
   has_pool_ = true;
   for (const Candidate& candidate : rest) pool_.push_back({candidate});
   ask_prior();
@@ -359,7 +359,7 @@ std::vector<Candidate> Guided::ask(int limit) {
       waiting_ += static_cast<int>(candidates.size());
       return candidates;
     }
-    start_rounds(std::move(*rest));
+    start_rounds(*rest);
   }
   if (queue_.empty() && waiting_ == 0 && !done_) start_round();
   std::vector<Candidate> candidates = take_last(queue_, limit);

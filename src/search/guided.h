@@ -58,7 +58,7 @@ class Guided : public Strategy {
     int votes = 0;       // draws in which it is on the way of a better plan
   };
 
-  void start_rounds(std::vector<Candidate> rest);
+  void start_rounds(const std::vector<Candidate>& rest);
   void start_round();
   void ask_prior();
   KernelSurrogate::Kernel kernel_of(const Candidate& candidate) const;
