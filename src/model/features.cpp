@@ -156,20 +156,8 @@ void add_gpu_schedule(Features<SegmentView>& table) {
       [](const S& s) { return number(s.product == lower::GpuProduct::library); });
 }
 
-/// In the order of what stays on chip; a GPU's `norm` lies between two of a CPU's.
 double hand_off(const SegmentView& view) {
-  if (view.cpu) return number(static_cast<int>(view.cpu->hand_off));
-  switch (view.gpu->hand_off) {
-    case lower::GpuHandOff::barrier:
-      return 0;
-    case lower::GpuHandOff::fused:
-      return 1;
-    case lower::GpuHandOff::norm:
-      return 1.5;
-    case lower::GpuHandOff::pipeline:
-      return 2;
-  }
-  throw base::InternalError("hand-off out of range");
+  return view.cpu ? number(static_cast<int>(view.cpu->hand_off)) : rank(view.gpu->hand_off);
 }
 
 void add_schedule(Features<SegmentView>& table) {
@@ -269,6 +257,20 @@ double density(const block::Problem& problem) {
 }  // namespace
 
 double work_of(double flops, double bytes) { return flops + kFlopsPerByte * bytes; }
+
+double rank(lower::GpuHandOff hand_off) {
+  switch (hand_off) {
+    case lower::GpuHandOff::barrier:
+      return 0;
+    case lower::GpuHandOff::fused:
+      return 1;
+    case lower::GpuHandOff::norm:
+      return 1.5;
+    case lower::GpuHandOff::pipeline:
+      return 2;
+  }
+  throw base::InternalError("hand-off out of range");
+}
 
 std::string_view name(Schema schema) {
   switch (schema) {

@@ -39,6 +39,10 @@ std::string schema_hash(Schema schema);
 /// FLOPs and bytes to memory as one figure, in FLOPs: what times are near to proportional to.
 double work_of(double flops, double bytes);
 
+/// A hand-off's place in the order of what stays on chip, in which a CPU's are 0, 1 and 2: `norm` lies
+/// between two of them.
+double rank(lower::GpuHandOff hand_off);
+
 /// What features need of a problem, computed once: sizes, mask density, static costs of every variant.
 class ProblemFacts {
  public:

@@ -324,8 +324,9 @@ void Guided::start_round() {
   if (auditing_) {
     done_ = end_audit();
     if (done_) return;
+  } else {
+    learn();  // the end of an audit has
   }
-  learn();
   classify();
   predict();
   spare_slow();

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "model/features.h"
 #include "search/cholesky.h"
 
 namespace fusetune::search {
@@ -59,21 +60,6 @@ constexpr int kNear = 2;
 
 double doublings(int value) { return std::log2(1.0 + value); }
 
-/// In the order of what stays on chip, as in the cost model's features.
-double rank(lower::GpuHandOff hand_off) {
-  switch (hand_off) {
-    case lower::GpuHandOff::barrier:
-      return 0;
-    case lower::GpuHandOff::fused:
-      return 1;
-    case lower::GpuHandOff::norm:
-      return 1.5;
-    case lower::GpuHandOff::pipeline:
-      return 2;
-  }
-  return 0;
-}
-
 /// What is unlike in the surroundings of an operator that both kernels have.
 double neighbours_unlike(const plan::Segment& a, const plan::Segment& b, int op) {
   const int before = std::abs(std::min(op - a.first, kNear) - std::min(op - b.first, kNear));
@@ -101,7 +87,7 @@ KernelSurrogate::Kernel::Kernel(const Candidate& candidate, double expected_shar
     return;
   }
   const lower::GpuSchedule& gpu = *candidate.schedule.gpu();
-  traits = {rank(gpu.hand_off),
+  traits = {model::rank(gpu.hand_off),
             doublings(gpu.tile_rows),
             doublings(gpu.tile_columns),
             doublings(gpu.tile_depth),
