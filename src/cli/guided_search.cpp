@@ -10,14 +10,11 @@
 namespace fusetune::cli {
 
 GuidedSearch::GuidedSearch(measure::Session& session, store::TuningStore& store, std::int64_t run,
-                           const SearchSettings& settings, std::unique_ptr<search::Strategy> segments,
-                           std::uint64_t seed, double epsilon)
+                           const SearchSettings& settings, std::unique_ptr<search::Strategy> segments)
     : session_(session),
       store_(store),
       run_(run),
       settings_(settings),
-      seed_(seed),
-      epsilon_(epsilon),
       segments_(session, store, run, settings_, std::move(segments)) {}
 
 search::StopConditions GuidedSearch::stop_of_plans() const {
@@ -44,7 +41,8 @@ std::string GuidedSearch::run(SearchProgress& progress) {
 
 std::string GuidedSearch::run_plans(SearchProgress& progress) {
   auto refinement = std::make_unique<search::PlanRefinement>(
-      segments_.best().costs(), settings_.finalists, seed_, search::PlanClosing(segments_.edges(), epsilon_));
+      segments_.best().costs(), settings_.finalists, session_.problem().seed,
+      search::PlanClosing(segments_.edges(), settings_.epsilon));
   if (refinement->expected() == 0) return {};  // no complete plan has times
   refinement_ = refinement.get();
   VariantSchedules schedules;

@@ -16,8 +16,7 @@ namespace fusetune::cli {
 class GuidedSearch : public Searcher {
  public:
   GuidedSearch(measure::Session& session, store::TuningStore& store, std::int64_t run,
-               const SearchSettings& settings, std::unique_ptr<search::Strategy> segments, std::uint64_t seed,
-               double epsilon);
+               const SearchSettings& settings, std::unique_ptr<search::Strategy> segments);
 
   /// Where --trials ends the segments there is no second stage; where --time-limit does, it still has
   /// search::kPlanShare of that limit.
@@ -48,8 +47,6 @@ class GuidedSearch : public Searcher {
   store::TuningStore& store_;
   std::int64_t run_;
   SearchSettings settings_;
-  std::uint64_t seed_;
-  double epsilon_;  // the plans end where the certificate closes at it
   SegmentSearch segments_;
   double segment_seconds_ = 0;
   SearchSettings plan_settings_;

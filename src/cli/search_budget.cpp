@@ -159,6 +159,7 @@ Budget make_budget(const Rehearsal& rehearsal, const BudgetInputs& inputs) {
                 .to_measure = rehearsal.to_measure(),
                 .to_compile = inputs.to_compile,
                 .at_most = rehearsal.at_most,
+                .about = rehearsal.about,
                 .compile = compile_figure(inputs),
                 .device = device_figure(rehearsal, inputs),
                 .finals = finals_figure(rehearsal, inputs)};
@@ -189,7 +190,7 @@ Budget predict_budget(const std::string& strategy, measure::Session& session,
 }
 
 std::string describe(const Budget& budget) {
-  const char* most = budget.at_most ? "at most " : "";
+  const char* most = budget.at_most ? "at most " : budget.about ? "about " : "";
   std::string candidates = fmt::format("{}{} kernels", most, budget.kernels);
   if (budget.plans > 0) candidates += fmt::format(" and {} whole plans", budget.plans);
   std::string text = line("candidates",
@@ -217,6 +218,7 @@ json to_json(const Budget& budget) {
           {"to_measure", budget.to_measure},
           {"to_compile", budget.to_compile},
           {"at_most", budget.at_most},
+          {"about", budget.about},
           {"compile", figure_json(budget.compile)},
           {"device", figure_json(budget.device)},
           {"finals", figure_json(budget.finals)},

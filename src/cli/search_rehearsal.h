@@ -1,9 +1,9 @@
 // What a search would ask for: its strategy is run against the database, nothing is compiled or timed.
 //
 // Candidates that the database answers are told as they are. The others are told a stand-in for their time:
-// what the variant took in earlier rows, else its FLOPs and bytes. That decides which tile looks best, hence
-// which candidates follow, so the counts of a search that has something left to measure are a forecast. Where
-// the strategy or a limit may end it earlier than a rehearsal can know, they are upper bounds.
+// what the variant took in earlier rows, else what the search's last prior expects of the kernel, else its
+// FLOPs and bytes. That decides which candidates follow, so the counts of a search that has something left to
+// measure are a forecast. Where a limit may end it earlier than a rehearsal can know, they are upper bounds.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@ struct Rehearsal {
   std::int64_t kernels = 0, plans = 0;      // candidates in all, whole plans among them apart
   std::int64_t known = 0;                   // of both: the database answers
   bool at_most = false;                     // the counts are upper bounds
+  bool about = false;                       // they depend on times that nobody has taken yet
   std::vector<codegen::AnyKernel> sources;  // of candidates to be measured
   /// Of each candidate to be measured, microseconds; 0: nothing recorded tells.
   std::vector<double> expected_us;

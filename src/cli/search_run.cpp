@@ -17,14 +17,12 @@
 #include "cli/output.h"
 #include "cli/plan_search.h"
 #include "cli/problem_options.h"
-#include "cli/recorded_segments.h"
 #include "cli/reference_plan.h"
 #include "cli/search_budget.h"
 #include "cli/search_report.h"
 #include "cli/segment_search.h"
 #include "cli/session_options.h"
 #include "search/plan_model.h"
-#include "search/segment_model.h"
 #include "search/tile_tuning.h"
 
 namespace fusetune::cli {
@@ -155,13 +153,13 @@ class SearchRun {
   std::uint64_t seed() const { return session_.problem().seed; }
 
   std::unique_ptr<Searcher> segment_searcher() {
-    const search::Space space = search::segment_space(session_.problem(), session_.target());
-    auto strategy = search::make_strategy(request_.strategy, space, seed(), segment_model(),
-                                          {.alpha = 1, .epsilon = request_.epsilon}, request_.priors);
+    SegmentStrategy made = make_segment_strategy(request_.strategy, session_, settings_);
+    segment_model_ = std::move(made.model);
     if (search::find_strategy(request_.strategy)->refines_plans)
-      return std::make_unique<GuidedSearch>(session_, store_, report_.run, settings_, std::move(strategy),
-                                            seed(), request_.epsilon);
-    return std::make_unique<SegmentSearch>(session_, store_, report_.run, settings_, std::move(strategy));
+      return std::make_unique<GuidedSearch>(session_, store_, report_.run, settings_,
+                                            std::move(made.strategy));
+    return std::make_unique<SegmentSearch>(session_, store_, report_.run, settings_,
+                                           std::move(made.strategy));
   }
 
   /// The stage that is now the search's last.
@@ -201,12 +199,6 @@ class SearchRun {
     return std::count_if(records.begin(), records.end(), [&](const store::PlanRecord& record) {
       return record.settings == settings_.timing && record.sampled != store::Sampled::finalist;
     });
-  }
-
-  search::SegmentModel* segment_model() {
-    const model::Device device(session_.target(), device_of(session_.environment().fields).last_level_bytes);
-    segment_model_ = std::make_unique<search::FittedSegmentModel>(session_.problem(), device, seed());
-    return segment_model_.get();
   }
 
   search::PlanModel& plan_model() {
@@ -300,6 +292,8 @@ SearchSettings search_settings(const SearchRequest& request, const measure::Sess
           .cache_mode = std::string(measure::name(session_options.cache)),
           .timing = store::settings_text(samples, min_sample_s, reference),
           .timing_alone = store::settings_text(samples, min_sample_s),
+          .epsilon = request.epsilon,
+          .priors = request.priors,
           .limits = {session_options.compile_timeout, session_options.run_timeout},
           .data = data_identity(session_options),
           .repeat_options = request.problem_and_device};

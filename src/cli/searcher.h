@@ -15,6 +15,7 @@
 #include "measure/outcome.h"
 #include "measure/statistics.h"
 #include "search/certificate.h"
+#include "search/segment_prior.h"
 #include "search/selection.h"
 #include "search/space.h"
 #include "search/stop.h"
@@ -36,6 +37,8 @@ struct SearchSettings {
   std::string cache_mode;
   std::string timing;          // store::settings_text(), the reference in it
   std::string timing_alone;    // the same without: where the reference does not run
+  double epsilon = 0.02;       // `guided` may end where the certificate closes at it
+  search::Priors priors = {};  // of a strategy that takes some
   store::Limits limits;        // of one candidate
   std::string data;            // "generated", or a hash of the weights and input files
   std::string repeat_options;  // of a command line that repeats one candidate

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "cli/interrupt.h"
 #include "cli/plan_job.h"
+#include "cli/recorded_segments.h"
 
 namespace fusetune::cli {
 namespace {
@@ -24,6 +25,19 @@ const plan::SegmentVariant& variant_at(int index) {
 }
 
 }  // namespace
+
+SegmentStrategy make_segment_strategy(const std::string& name, const measure::Session& session,
+                                      const SearchSettings& settings) {
+  const block::Problem& problem = session.problem();
+  const lower::Target target = session.target();
+  const model::Device device(target, device_of(session.environment().fields).last_level_bytes);
+  SegmentStrategy made;
+  made.model = std::make_unique<search::FittedSegmentModel>(problem, device, problem.seed);
+  made.strategy =
+      search::make_strategy(name, search::segment_space(problem, target), problem.seed, made.model.get(),
+                            {.alpha = 1, .epsilon = settings.epsilon}, settings.priors);
+  return made;
+}
 
 SegmentSearch::SegmentSearch(measure::Session& session, store::TuningStore& store, std::int64_t run,
                              const SearchSettings& settings, std::unique_ptr<search::Strategy> strategy)

@@ -12,11 +12,21 @@
 #include "cli/searcher.h"
 #include "codegen/any_kernel.h"
 #include "measure/session.h"
+#include "search/segment_model.h"
 #include "search/stop.h"
 #include "search/strategy.h"
 #include "store/tuning_store.h"
 
 namespace fusetune::cli {
+
+/// A strategy over segments, and what it learns with.
+struct SegmentStrategy {
+  std::unique_ptr<search::FittedSegmentModel> model;
+  std::unique_ptr<search::Strategy> strategy;
+};
+/// As a search with these settings begins it. `name`: one that search::find_strategy() knows.
+SegmentStrategy make_segment_strategy(const std::string& name, const measure::Session& session,
+                                      const SearchSettings& settings);
 
 class SegmentSearch : public Searcher {
  public:

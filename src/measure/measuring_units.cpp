@@ -7,7 +7,7 @@
 namespace fusetune::measure {
 
 MeasuringUnit::MeasuringUnit(const DeviceInstance& device, const std::filesystem::path& program,
-                             WorkerSetup setup, const std::function<void()>& poll)
+                             std::function<WorkerSetup()> setup, const std::function<void()>& poll)
     : use{.name = device.name, .uuid = device.uuid},
       lock(device.lock, poll),
       host(program, std::move(setup), poll) {}

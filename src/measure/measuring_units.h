@@ -18,9 +18,10 @@ namespace fusetune::measure {
 
 /// One of them.
 struct MeasuringUnit {
-  /// `poll` is called while this device alone is waited for, as WorkerHost and DeviceLock have it.
-  MeasuringUnit(const DeviceInstance& device, const std::filesystem::path& program, WorkerSetup setup,
-                const std::function<void()>& poll);
+  /// `setup` as of WorkerHost; `poll` is called while this device alone is waited for, as WorkerHost and
+  /// DeviceLock have it.
+  MeasuringUnit(const DeviceInstance& device, const std::filesystem::path& program,
+                std::function<WorkerSetup()> setup, const std::function<void()>& poll);
 
   DeviceUse use;
   DeviceLock lock;

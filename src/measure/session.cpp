@@ -141,7 +141,7 @@ struct Session::Impl {
       : problem(the_problem),
         options(the_options),
         device(std::move(the_device)),
-        image(options.runs ? std::optional(make_image()) : std::nullopt),
+        data(options.runs ? std::optional(prepare_data(problem, options)) : std::nullopt),
         units(make_units()) {}
 
   void poll() const {
@@ -149,12 +149,18 @@ struct Session::Impl {
     if (watch) watch();
   }
 
-  SharedImage make_image() const {
-    const block::Mask mask(problem.mask, problem.batch, problem.seq);
-    return SharedImage::create(problem, mask, prepare_data(problem, options));
+  /// Once the first worker needs it: the oracle takes a while, and a search that knows all its times needs
+  /// none.
+  const SharedImage& needed_image() {
+    if (!image) {
+      const block::Mask mask(problem.mask, problem.batch, problem.seq);
+      image = SharedImage::create(problem, mask, *data);
+      data.reset();
+    }
+    return *image;
   }
 
-  WorkerSetup worker_setup(const backend::ExecutorOptions& executor) const {
+  WorkerSetup worker_setup(const backend::ExecutorOptions& executor) {
     WorkerSetup setup;
     setup.problem = problem;
     setup.device = options.device;
@@ -164,7 +170,7 @@ struct Session::Impl {
     setup.cache = options.cache;
     setup.samples = options.samples;
     setup.min_sample_seconds = options.min_sample_seconds;
-    if (image) setup.image = image->path();
+    setup.image = needed_image().path();
     return setup;
   }
 
@@ -172,13 +178,14 @@ struct Session::Impl {
     const std::filesystem::path program = options.program.empty() ? "/proc/self/exe" : options.program;
     std::vector<std::unique_ptr<MeasuringUnit>> made;
     for (const DeviceInstance& instance : device.instances)
-      made.push_back(std::make_unique<MeasuringUnit>(instance, program, worker_setup(instance.executor),
-                                                     [this] { poll(); }));
+      made.push_back(std::make_unique<MeasuringUnit>(
+          instance, program, [this, executor = instance.executor] { return worker_setup(executor); },
+          [this] { poll(); }));
     return made;
   }
 
   Request request_of(Task task, const PlanKernels& kernels, bool whole, double timeout) const {
-    if (!image) throw base::InternalError("a session that prepared no data was asked to run a kernel");
+    if (!options.runs) throw base::InternalError("a session that prepared no data was asked to run a kernel");
     Request request;
     request.task = task;
     request.whole = whole;
@@ -215,7 +222,8 @@ struct Session::Impl {
   block::Problem problem;
   SessionOptions options;
   SessionDevice device;
-  std::optional<SharedImage> image;  // nullopt: options.runs is false
+  std::optional<block::BlockData> data;  // until the image is made of it; nullopt also: nothing is to be run
+  std::optional<SharedImage> image;
   Spent spent;
   std::function<void()> watch;  // called while a worker is waited for; empty: nobody looks
   MeasuringUnits units;

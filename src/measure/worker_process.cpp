@@ -25,13 +25,13 @@ void throw_error_of(const Reply& reply) {
 
 }  // namespace
 
-WorkerHost::WorkerHost(std::filesystem::path program, WorkerSetup setup, std::function<void()> poll)
+WorkerHost::WorkerHost(std::filesystem::path program, std::function<WorkerSetup()> setup,
+                       std::function<void()> poll)
     : program_(std::move(program)),
-      setup_(std::move(setup)),
+      make_setup_(std::move(setup)),
       poll_(std::move(poll)),
       page_(SharedMemory::create(sizeof(Progress))) {
   new (page_.data()) Progress{};
-  setup_.progress = page_.path();
 }
 
 WorkerHost::~WorkerHost() = default;
@@ -43,6 +43,8 @@ void WorkerHost::retire() {
 
 void WorkerHost::start() {
   if (child_) return;
+  setup_ = make_setup_();
+  setup_.progress = page_.path();
   child_ = std::make_unique<base::ChildProcess>(std::vector<std::string>{program_.string(), "worker"});
   set_up();
 }

@@ -28,9 +28,11 @@ struct Exchange {
 
 class WorkerHost {
  public:
-  /// `setup.progress` is filled in here. No process is started before the first request. `poll`, if any, is
-  /// called now and then while waiting; when it throws, the worker is ended.
-  WorkerHost(std::filesystem::path program, WorkerSetup setup, std::function<void()> poll = {});
+  /// No process is started before the first request. Whenever one is, `setup` says what it is told, but for
+  /// `progress`, which is filled in here. `poll`, if any, is called now and then while waiting; when it
+  /// throws, the worker is ended.
+  WorkerHost(std::filesystem::path program, std::function<WorkerSetup()> setup,
+             std::function<void()> poll = {});
   ~WorkerHost();
 
   /// Limits of one request: the whole of it, or each step that the worker reports.
@@ -80,7 +82,8 @@ class WorkerHost {
   Progress& progress() const { return *reinterpret_cast<Progress*>(page_.data()); }
 
   std::filesystem::path program_;
-  WorkerSetup setup_;
+  std::function<WorkerSetup()> make_setup_;
+  WorkerSetup setup_;  // of the last worker
   std::function<void()> poll_;
   SharedMemory page_;
   std::unique_ptr<base::ChildProcess> child_;

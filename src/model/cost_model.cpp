@@ -37,6 +37,14 @@ std::string missing_of(const TrainingSet& set, std::size_t high_rows) {
 
 Matrix matrix_of(const FeatureTable& table) { return {table.values(), table.rows(), table.columns()}; }
 
+/// For a model of `schema`.
+Matrix checked_matrix(const FeatureTable& table, Schema schema) {
+  if (table.schema() != schema)
+    throw base::UsageError(fmt::format("the cost model predicts from features of schema {}, not {}",
+                                       name(schema), name(table.schema())));
+  return matrix_of(table);
+}
+
 /// What a fit needs to know of its rows, and what they lack: empty where they suffice.
 struct Labelled {
   Labels labels;
@@ -121,15 +129,8 @@ void CostModel::save(const std::filesystem::path& path) const {
   write_model_file(path, {info_, regressor_.to_json(), classifier_.to_json()});
 }
 
-Matrix CostModel::checked_matrix(const FeatureTable& table) const {
-  if (table.schema() != info_.schema)
-    throw base::UsageError(fmt::format("the cost model predicts from features of schema {}, not {}",
-                                       name(info_.schema), name(table.schema())));
-  return matrix_of(table);
-}
-
 std::vector<Prediction> CostModel::predict(const FeatureTable& table) const {
-  const Matrix matrix = checked_matrix(table);
+  const Matrix matrix = checked_matrix(table, info_.schema);
   const std::vector<float> logs = regressor_.predict(matrix);
   const std::vector<float> probabilities = classifier_.predict(matrix);
   std::vector<Prediction> result;
@@ -154,7 +155,7 @@ std::vector<Prediction> CostModel::predict(std::span<const plan::FusionPlan> pla
 }
 
 std::vector<Explanation> CostModel::explain(const FeatureTable& table) const {
-  const std::vector<float> values = regressor_.contributions(checked_matrix(table));
+  const std::vector<float> values = regressor_.contributions(checked_matrix(table, info_.schema));
   const std::size_t width = table.columns() + 1;
   std::vector<Explanation> result;
   for (std::size_t row = 0; row < table.rows(); ++row) {
@@ -164,14 +165,14 @@ std::vector<Explanation> CostModel::explain(const FeatureTable& table) const {
   return result;
 }
 
-std::vector<double> high_probabilities(const TrainingSet& set, const FeatureTable& rows,
-                                       const TrainOptions& options) {
-  const auto [labels, high_rows, missing] = label(set, options);
-  if (!missing.empty()) return {};
-  if (rows.schema() != set.features().schema())
-    throw base::UsageError(fmt::format("a classifier of schema {} cannot judge rows of schema {}",
-                                       name(set.features().schema()), name(rows.schema())));
-  const std::vector<float> values = fit_classes(set, labels, high_rows, options).predict(matrix_of(rows));
+TrainedClassifier Classifier::train(const TrainingSet& set, const TrainOptions& options) {
+  auto [labels, high_rows, missing] = label(set, options);
+  if (!missing.empty()) return {{}, std::move(missing)};
+  return {Classifier(set.features().schema(), fit_classes(set, labels, high_rows, options)), {}};
+}
+
+std::vector<double> Classifier::probabilities(const FeatureTable& table) const {
+  const std::vector<float> values = booster_.predict(checked_matrix(table, schema_));
   return {values.begin(), values.end()};
 }
 

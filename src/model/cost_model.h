@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/booster.h"
@@ -91,7 +92,6 @@ class CostModel {
  private:
   CostModel(ModelInfo info, Booster regressor, Booster classifier);
   static CostModel from_file(const std::filesystem::path& path, ModelFile file);
-  Matrix checked_matrix(const FeatureTable& table) const;
 
   ModelInfo info_;
   Booster regressor_, classifier_;
@@ -103,10 +103,27 @@ struct Trained {
   std::string missing;  // "9 usable rows, at least 10 are needed"; empty where there is a model
 };
 
-/// Probabilities of High for `rows`, by the classifier alone that train() would fit to `set`: half its work.
-/// Empty where it would fit none. Throws as train() and predict() do.
-std::vector<double> high_probabilities(const TrainingSet& set, const FeatureTable& rows,
-                                       const TrainOptions& options);
+struct TrainedClassifier;
+
+/// The classifier that CostModel::train() would fit, without the regressor: half the work.
+class Classifier {
+ public:
+  /// As CostModel::train().
+  static TrainedClassifier train(const TrainingSet& set, const TrainOptions& options);
+  /// Of High, one a row, as Prediction has it. Throws base::UsageError for a table of another schema.
+  std::vector<double> probabilities(const FeatureTable& table) const;
+
+ private:
+  Classifier(Schema schema, Booster booster) : schema_(schema), booster_(std::move(booster)) {}
+
+  Schema schema_;
+  Booster booster_;
+};
+
+struct TrainedClassifier {
+  std::optional<Classifier> classifier;
+  std::string missing;  // as of Trained
+};
 
 /// A table of plans as `schema` (plan or plan_bits) describes them.
 FeatureTable table_of(Schema schema, const block::Problem& problem, std::span<const plan::FusionPlan> plans);

@@ -148,9 +148,9 @@ std::vector<double> held_out_probabilities(const TrainingSet& set, const TrainOp
   std::vector<double> probabilities(set.size());
   for (const Fold& fold : folds_of(set, options, folds)) {
     if (fold.empty()) return {};
-    const std::vector<double> of_fold =
-        high_probabilities(without(set, fold), set.subset(fold).features(), options);
-    if (of_fold.empty()) return {};
+    const TrainedClassifier trained = Classifier::train(without(set, fold), options);
+    if (!trained.classifier) return {};
+    const std::vector<double> of_fold = trained.classifier->probabilities(set.subset(fold).features());
     for (std::size_t i = 0; i < fold.size(); ++i) probabilities[fold[i]] = of_fold[i];
   }
   return probabilities;

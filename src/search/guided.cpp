@@ -141,9 +141,9 @@ void Guided::classify() {
   if (model_ == nullptr || !model_->ready()) return;
   std::vector<Candidate> candidates;
   for (const Open& open : pool_) candidates.push_back(open.candidate);
-  const std::vector<CandidatePrediction> predictions = model_->predict(candidates);
+  const std::vector<bool> high = model_->are_high(candidates);
   for (std::size_t i = 0; i < pool_.size(); ++i)
-    if (!predictions[i].high) pool_[i].standing = Standing::slow;
+    if (!high[i]) pool_[i].standing = Standing::slow;
 }
 
 /// Without a surrogate a kernel takes what its variant's best does, as if another schedule gained nothing; a

@@ -178,8 +178,7 @@ void KernelSurrogate::fit(std::span<const Sample> samples) {
 
 KernelSurrogate::Belief KernelSurrogate::believe(const Kernel& kernel) const {
   std::vector<double> shared = covariances(kernel);
-  const double mean_us =
-      expected_us(kernel) + std::inner_product(shared.begin(), shared.end(), weights_.begin(), 0.0);
+  const double mean_us = expected_us(kernel) + dot(shared, weights_);
   solve_lower(factor_, shared);
   const double variance = amplitude_ * covariance(kernel, kernel) - sum_of_squares(shared);
   return {mean_us, std::sqrt(std::max(variance, 0.0))};
@@ -192,16 +191,14 @@ std::vector<std::vector<double>> KernelSurrogate::draw(std::span<const Kernel> k
   std::vector<std::vector<double>> known;  // of each kernel, what the samples leave no doubt of
   for (const Kernel& kernel : kernels) {
     std::vector<double> shared = covariances(kernel);
-    means_us.push_back(expected_us(kernel) +
-                       std::inner_product(shared.begin(), shared.end(), weights_.begin(), 0.0));
+    means_us.push_back(expected_us(kernel) + dot(shared, weights_));
     solve_lower(factor_, shared);
     known.push_back(std::move(shared));
   }
   std::vector<double> factor(m * m);
   for (std::size_t i = 0; i < m; ++i) {
     for (std::size_t j = 0; j <= i; ++j)
-      factor[i * m + j] = amplitude_ * covariance(kernels[i], kernels[j]) -
-                          std::inner_product(known[i].begin(), known[i].end(), known[j].begin(), 0.0);
+      factor[i * m + j] = amplitude_ * covariance(kernels[i], kernels[j]) - dot(known[i], known[j]);
     // Two schedules that no trait tells apart would make it singular.
     factor[i * m + i] += std::pow(kLeastDoubt * expected_us(kernels[i]), 2);
   }
@@ -211,8 +208,7 @@ std::vector<std::vector<double>> KernelSurrogate::draw(std::span<const Kernel> k
   for (std::vector<double>& times_us : draws) {
     for (double& each : normal) each = random.normal();
     for (std::size_t i = 0; i < m; ++i)
-      times_us.push_back(means_us[i] + widening * std::inner_product(&factor[i * m], &factor[i * m] + i + 1,
-                                                                     normal.begin(), 0.0));
+      times_us.push_back(means_us[i] + widening * dot(&factor[i * m], normal.data(), i + 1));
   }
   return draws;
 }

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <numbers>
-#include <numeric>
 #include <utility>
 
 #include "search/cholesky.h"
@@ -89,12 +88,12 @@ void PlanSurrogate::fit(std::span<const Sample> samples) {
 
 double PlanSurrogate::mean(const Traits& plan) const {
   const std::vector<double> shared = covariances(plan);
-  return mean_ + std::inner_product(shared.begin(), shared.end(), fitted_.weights.begin(), 0.0);
+  return mean_ + dot(shared, fitted_.weights);
 }
 
 PlanSurrogate::Belief PlanSurrogate::believe(const Traits& plan) const {
   std::vector<double> shared = covariances(plan);
-  const double mean = mean_ + std::inner_product(shared.begin(), shared.end(), fitted_.weights.begin(), 0.0);
+  const double mean = mean_ + dot(shared, fitted_.weights);
   solve_lower(fitted_.factor, shared);
   const double variance = fitted_.prior.covariance(plan, plan) - sum_of_squares(shared);
   return {mean, std::sqrt(std::max(variance, 0.0))};

@@ -8,8 +8,8 @@ namespace {
 /// Twice as many made no better searches of recorded kernels (docs/cost-model.md), and took twice as long.
 constexpr int kTrees = 100;
 /// The threshold is chosen anew once there are so many times the candidates of the last time: five fits
-/// beside the two of the model itself, for a figure that hardly moves from round to round.
-constexpr double kGrowth = 1.2;
+/// beside the one of the classifier itself, for a figure that hardly moves from round to round.
+constexpr double kGrowth = 1.5;
 
 const plan::SegmentVariant& variant_of(const Candidate& candidate) {
   return plan::all_variants()[static_cast<std::size_t>(candidate.variant)];
@@ -32,9 +32,9 @@ std::string FittedSegmentModel::fit(std::span<const TimedCandidate> candidates) 
              .first_half = one.first_half_us,
              .second_half = one.second_half_us});
   set_ = std::move(set);
-  model::Trained trained = model::CostModel::train(set_, options_);
-  if (trained.model) {
-    model_ = std::move(trained.model);
+  model::TrainedClassifier trained = model::Classifier::train(set_, options_);
+  if (trained.classifier) {
+    classifier_ = std::move(trained.classifier);
     if (static_cast<double>(set_.size()) >= kGrowth * static_cast<double>(threshold_rows_)) {
       threshold_ = held_out_threshold();
       threshold_rows_ = set_.size();
@@ -59,13 +59,13 @@ std::optional<PruningThreshold> FittedSegmentModel::held_out_threshold() const {
   return choose_threshold(std::move(of_fast));
 }
 
-std::vector<CandidatePrediction> FittedSegmentModel::predict(std::span<const Candidate> candidates) const {
+std::vector<bool> FittedSegmentModel::are_high(std::span<const Candidate> candidates) const {
   model::FeatureTable table(model::Schema::segment);
   for (const Candidate& candidate : candidates) table.add_row_of(features_, row_of(candidate));
-  std::vector<CandidatePrediction> predictions;
-  for (const model::Prediction& one : model_->predict(table))
-    predictions.push_back({one.time, threshold_ ? one.probability >= threshold_->probability : one.high});
-  return predictions;
+  const double least = threshold_ ? threshold_->probability : 0.5;
+  std::vector<bool> high;
+  for (const double probability : classifier_->probabilities(table)) high.push_back(probability >= least);
+  return high;
 }
 
 }  // namespace fusetune::search

@@ -23,11 +23,6 @@ struct TimedCandidate {
   double error_us = 0;                           // standard error of the time; 0: not known
 };
 
-struct CandidatePrediction {
-  double time_us = 0;
-  bool high = false;
-};
-
 /// What a strategy learns from and asks.
 class SegmentModel {
  public:
@@ -35,23 +30,23 @@ class SegmentModel {
   /// Learns from everything timed so far. Empty, or why there is no model (yet): the last one stays.
   virtual std::string fit(std::span<const TimedCandidate> candidates) = 0;
   virtual bool ready() const = 0;
-  /// One for each candidate. Only when ready().
-  virtual std::vector<CandidatePrediction> predict(std::span<const Candidate> candidates) const = 0;
+  /// For each candidate whether it is expected to be TimedCandidate::high. Only when ready().
+  virtual std::vector<bool> are_high(std::span<const Candidate> candidates) const = 0;
   /// What its classes go by; nullopt: they have no such threshold, or too little was held out to say.
   virtual std::optional<PruningThreshold> threshold() const { return std::nullopt; }
 };
 
-/// XGBoost, fitted to the candidates of one problem on one device as they are timed. Its classes go by a
-/// threshold chosen on candidates held out, anew whenever there are a fifth more of them.
+/// XGBoost's classifier, fitted to the candidates of one problem on one device as they are timed. Its classes
+/// go by a threshold chosen on candidates held out, anew whenever there are half as many more.
 class FittedSegmentModel : public SegmentModel {
  public:
   FittedSegmentModel(const block::Problem& problem, model::Device device, std::uint64_t seed);
   std::string fit(std::span<const TimedCandidate> candidates) override;
-  bool ready() const override { return model_.has_value(); }
-  std::vector<CandidatePrediction> predict(std::span<const Candidate> candidates) const override;
+  bool ready() const override { return classifier_.has_value(); }
+  std::vector<bool> are_high(std::span<const Candidate> candidates) const override;
   std::optional<PruningThreshold> threshold() const override { return threshold_; }
-  /// How good it is: of the candidates last learned from, each fifth is predicted from the others. No group:
-  /// too few of them.
+  /// How good a whole cost model of the candidates last learned from is: each fifth of them is predicted from
+  /// the others. No group: too few of them.
   model::Evaluation evaluate() const { return model::cross_validate_plans(set_, options_); }
 
  private:
@@ -61,7 +56,7 @@ class FittedSegmentModel : public SegmentModel {
   model::ProblemFacts facts_;
   model::Device device_;
   model::TrainOptions options_;
-  std::optional<model::CostModel> model_;
+  std::optional<model::Classifier> classifier_;
   std::optional<PruningThreshold> threshold_;
   std::size_t threshold_rows_ = 0;                  // candidates that it was chosen on
   model::TrainingSet set_{model::Schema::segment};  // of the last fit

@@ -38,12 +38,14 @@ Space segment_space(const block::Problem& problem, const lower::Target& target) 
     return lower::schedule_space(plan::all_variants()[static_cast<std::size_t>(variant)], problem,
                                  tuned_target(target, tile));
   };
-  const auto work = [problem](int variant) {
-    const plan::Segment& segment = plan::all_variants()[static_cast<std::size_t>(variant)].segment;
-    const lower::StaticCosts costs = lower::static_costs(segment, problem);
-    return Work{costs.flops, costs.bytes_read + costs.bytes_written};
-  };
-  return {schedules, work};
+  // Once for all: strategies ask for it in every round, of every candidate.
+  std::array<Work, plan::kVariantCount> work;
+  std::transform(plan::all_variants().begin(), plan::all_variants().end(), work.begin(),
+                 [&](const plan::SegmentVariant& variant) {
+                   const lower::StaticCosts costs = lower::static_costs(variant.segment, problem);
+                   return Work{costs.flops, costs.bytes_read + costs.bytes_written};
+                 });
+  return {schedules, [work](int variant) { return work[static_cast<std::size_t>(variant)]; }};
 }
 
 namespace {

@@ -72,7 +72,7 @@ class BatchTest : public ::testing::Test {
     setup.image = image_.path();
     return std::make_unique<MeasuringUnit>(
         DeviceInstance{.name = name, .uuid = "uuid-" + name, .lock = lock_name(name), .executor = {}},
-        program, setup, [] {});
+        program, [setup] { return setup; }, [] {});
   }
   MeasuringUnits units(const std::vector<std::string>& names) const {
     std::vector<std::unique_ptr<MeasuringUnit>> made;

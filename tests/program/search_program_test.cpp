@@ -91,6 +91,8 @@ exec c++ "$@"
     EXPECT_GT(first["best"]["sum_us"], 0);
     EXPECT_GE(first["certificate"]["gain"], 0);
     EXPECT_EQ(second["search"]["measured"], 0);
+    EXPECT_EQ(second["predicted"]["to_measure"], 0) << "rehearsed as it runs";
+    EXPECT_EQ(second["predicted"]["total_s"], 0) << "its comparison is known";
     EXPECT_EQ(second["search"]["plans"], first["search"]["plans"]);
     EXPECT_EQ(second["reused_comparison"], true);
     EXPECT_EQ(second["best"]["mask"], first["best"]["mask"]);

@@ -158,12 +158,11 @@ class TruthfulModel : public SegmentModel {
     return {};
   }
   bool ready() const override { return true; }
-  std::vector<CandidatePrediction> predict(std::span<const Candidate> candidates) const override {
-    std::vector<CandidatePrediction> predictions;
+  std::vector<bool> are_high(std::span<const Candidate> candidates) const override {
+    std::vector<bool> high;
     for (const Candidate& candidate : candidates)
-      predictions.push_back({synthetic_time(candidate),
-                             synthetic_time(candidate) >= at_least && synthetic_time(candidate) < promising});
-    return predictions;
+      high.push_back(synthetic_time(candidate) >= at_least && synthetic_time(candidate) < promising);
+    return high;
   }
   double at_least = 0, promising = kInfinity;  // what it takes for fast is between
   std::int64_t high = 0;
@@ -211,11 +210,8 @@ TEST(Guided, TimesNothingThatTheModelPrunedButItsAudit) {
 /// Takes what is fast for slow: its slow class holds the winner.
 class PlantedModel : public TruthfulModel {
  public:
-  std::vector<CandidatePrediction> predict(std::span<const Candidate> candidates) const override {
-    std::vector<CandidatePrediction> predictions;
-    for (const Candidate& candidate : candidates)
-      predictions.push_back({candidate.schedule.cpu()->row_block == 32 ? 200.0 : 50.0, false});
-    return predictions;
+  std::vector<bool> are_high(std::span<const Candidate> candidates) const override {
+    return std::vector<bool>(candidates.size());
   }
 };
 
