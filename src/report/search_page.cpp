@@ -118,7 +118,8 @@ void add_best(Page& page, const Searched& searched) {
   for (const double one : numbers_at(searched.result, {"tied"}))
     if (one != *mask) tied += fmt::format("{}{:.0f}", tied.empty() ? "" : ", ", one);
   if (!tied.empty())
-    page.paragraph("Tied with it: mask " + tied + ". Of tied plans the one with fewer kernels counts.");
+    page.paragraph("Tied with it: mask " + tied +
+                   ". Of tied plans within 1 % the one with fewer kernels counts.");
   add_kernels_of(page, searched, plan, texts_at(searched.result, {"best", "schedules"}));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "base/error.h"
 #include "base/tie_band.h"
@@ -55,11 +56,15 @@ Decision decide(std::span<const Contender> contenders) {
       decision.challenger = i;
     }
   }
-  std::sort(decision.tied.begin(), decision.tied.end(), [&](std::size_t a, std::size_t b) {
-    const plan::FusionPlan &left = contenders[a].plan, &right = contenders[b].plan;
-    if (left.kernel_count() != right.kernel_count()) return left.kernel_count() < right.kernel_count();
-    return left.canonical_mask().value < right.canonical_mask().value;
-  });
+  double least = contenders[0].ratio;
+  for (const std::size_t i : decision.tied) least = std::min(least, contenders[i].ratio);
+  const auto rank = [&](std::size_t i) {
+    const Contender& contender = contenders[i];
+    return std::tuple(contender.ratio > least * (1 + kSimplerMayLose), contender.plan.kernel_count(),
+                      contender.plan.canonical_mask().value);
+  };
+  std::sort(decision.tied.begin(), decision.tied.end(),
+            [&](std::size_t a, std::size_t b) { return rank(a) < rank(b); });
   decision.winner = decision.tied.front();
   return decision;
 }

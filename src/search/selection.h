@@ -48,12 +48,18 @@ struct Contender {
   double high = 1;
 };
 
+/// What a tied plan may seem to lose and still win by having fewer kernels. On a quiet machine ties are
+/// narrower than this; on a noisy one an interval that includes 1 says only that nobody knows, and the
+/// measured ratio is the best guess there is.
+inline constexpr double kSimplerMayLose = 0.01;
+
 /// Tied with the baseline: the interval includes 1, or the ratio is within base::kTieBand of 1.
 bool is_tied(const Contender& contender);
 
 struct Decision {
   /// Winner's index. Among tied plans the one with fewer kernels, then the smaller canonical mask, so that
-  /// two runs of a search that see the same tie name the same winner.
+  /// two runs of a search that see the same tie name the same winner; but none whose measured ratio is more
+  /// than kSimplerMayLose above the least of them.
   std::size_t winner = 0;
   /// All plans tied with the baseline, itself and the winner included, best name first.
   std::vector<std::size_t> tied;

@@ -58,20 +58,22 @@ TEST(MeasureTargets, SetsTheFastestOfAllPlansBesideGuided) {
   const base::TemporaryDirectory folder;
   const std::string program = (folder.path() / "program").string();
   base::write_file_atomic(program, "#!/bin/sh\necho \"$@\" >>'" + program + R"sh(.calls'
-row() { echo "p,e,$1,b,n,s,h,d,c,2,t,$2,ok,,$3"; }
+plan() { echo "{\"kind\":\"plan\",\"mask\":$1,\"sampled\":\"$2\",\"outcome\":\"ok\",\"median_us\":$3,\"x\":1}"; }
 case "$*" in
-  *"--table plans --jsonl"*) echo '{"kind":"plan","mask":7,"x":1,"repeat_command":"fusetune bench 7 --schedule-text '"'[0-14]: k=384'"' --batch 1","run":1}' ;;
-  *"--table plans"*) row 5 uniform 101.5; row 9 uniform 99; row 7 uniform 98; row 3 finalist 90 ;;
+  *"guided.db --table plans"*) echo '{"kind":"plan","mask":7,"x":1,"repeat_command":"fusetune bench 7 --schedule-text '"'[0-14]: k=384'"' --batch 1","run":1}' ;;
+  *"--table plans"*) plan 5 uniform 101.5; plan 9 uniform 99; plan 7 uniform 98; plan 3 finalist 90 ;;
   *"--table runs"*) echo '{"run":1,"started":100,"finished":130,'; echo '{"run":2,"started":200,"finished":212,' ;;
-  search*) echo 'best plan  mask 7  [0-14]  1 kernel'; echo 'predicted 9 s, took 8 s' ;;
+  search*) echo 'best plan  mask 7  [0-14]  1 kernel'; echo 'predicted 9 s (compile 0 s, device 9 s), took 8 s (compile 1 s, device 7 s)' ;;
   bench*) printf '%s\n' mask,plan 7,a,ok,1,1,1,1,1,1 9,b,ok,1,1,1,0.98,0.97,0.99 5,c,ok,1,1,1,1.02,1,1.04 ;;
 esac
 )sh");
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
-  const Outcome run = measure(program, "best", folder.path());
+  const Outcome run = measure(program, "best sampled", folder.path());
   ASSERT_EQ(run.exit_code, 0) << run.err;
   for (const char* line :
-       {"all plans: 3 timed in 42 s", "best plan  mask 7", "predicted 9 s, took 8 s",
+       {"all plans: 3 timed in 42 s", "minilm-l6 --batch 2 --seq 64 --mask causal",
+        "all kernels 7 s, 2,000 plans drawn uniformly 7 s, all 17,408 would take 68 s (extrapolated)",
+        "best plan  mask 7", "predicted 9 s (compile 0 s, device 9 s), took 8 s",
         "the fastest of them: mask 9, 0.98 times guided's (95 % 0.97 to 0.99", "1 of 2 are faster for sure"})
     EXPECT_THAT(run.out, HasSubstr(line));
   EXPECT_THAT(base::read_file(program + ".calls"),

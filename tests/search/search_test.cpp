@@ -570,9 +570,18 @@ TEST(Decide, ClearWinnerStandsAlone) {
 TEST(Decide, TiesGoToFewerKernels) {
   const std::vector<Contender> field = {contender(kUnfused, 1, 1, 1),
                                         contender(kByteTransformer, 1.003, 1.001, 1.006),
-                                        contender(kFused, 1.01, 0.98, 1.04)};
+                                        contender(kFused, 1.008, 0.98, 1.04)};
   EXPECT_EQ(decide(field).winner, 2u);
   EXPECT_EQ(decide(field).tied, (std::vector<std::size_t>{2, 1, 0}));
+}
+
+// Where a noisy machine ties everything, fewer kernels are no reason to take what seems clearly slower.
+TEST(Decide, FewerKernelsWinNoTieThatTheySeemToLose) {
+  const std::vector<Contender> field = {contender(kFused, 1, 1, 1),
+                                        contender(kByteTransformer, 0.955, 0.90, 1.01),
+                                        contender(kUnfused, 0.95, 0.90, 1.02)};
+  EXPECT_EQ(decide(field).winner, 1u);
+  EXPECT_EQ(decide(field).tied, (std::vector<std::size_t>{1, 2, 0}));
 }
 
 TEST(Decide, EqualKernelCountsGoToTheSmallerMask) {
