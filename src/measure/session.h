@@ -158,8 +158,8 @@ struct Spent {
 
 class Session {
  public:
-  /// Probes the machine, finds the compiler, and prepares data; the oracle, once something is to be run. Throws
-  /// base::EnvironmentError.
+  /// Probes the machine, finds the compiler, and prepares data; the oracle, once something is to be run.
+  /// Throws base::EnvironmentError.
   Session(const block::Problem& problem, const SessionOptions& options);
   ~Session();
 
