@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "measure/sampling.h"
 
 namespace fusetune::cli {
@@ -92,6 +93,18 @@ std::string line(const char* what, const std::string& figure, const std::string&
   return fmt::format("  {:<12}{}{}\n", what, figure, source.empty() ? "" : "  (" + source + ")");
 }
 
+const char* name(Counts counts) {
+  switch (counts) {
+    case Counts::exact:
+      return "exact";
+    case Counts::about:
+      return "about";
+    case Counts::at_most:
+      return "at most";
+  }
+  throw base::InternalError("counts without a name");
+}
+
 json figure_json(const Figure& figure) {
   return {{"seconds", figure.seconds ? json(*figure.seconds) : json()},
           {"at_least", figure.at_least},
@@ -158,8 +171,7 @@ Budget make_budget(const Rehearsal& rehearsal, const BudgetInputs& inputs) {
                 .known = rehearsal.known,
                 .to_measure = rehearsal.to_measure(),
                 .to_compile = inputs.to_compile,
-                .at_most = rehearsal.at_most,
-                .about = rehearsal.about,
+                .counts = rehearsal.counts,
                 .compile = compile_figure(inputs),
                 .device = device_figure(rehearsal, inputs),
                 .finals = finals_figure(rehearsal, inputs)};
@@ -190,7 +202,7 @@ Budget predict_budget(const std::string& strategy, measure::Session& session,
 }
 
 std::string describe(const Budget& budget) {
-  const char* most = budget.at_most ? "at most " : budget.about ? "about " : "";
+  const std::string most = budget.counts == Counts::exact ? "" : fmt::format("{} ", name(budget.counts));
   std::string candidates = fmt::format("{}{} kernels", most, budget.kernels);
   if (budget.plans > 0) candidates += fmt::format(" and {} whole plans", budget.plans);
   std::string text = line("candidates",
@@ -217,8 +229,7 @@ json to_json(const Budget& budget) {
           {"known", budget.known},
           {"to_measure", budget.to_measure},
           {"to_compile", budget.to_compile},
-          {"at_most", budget.at_most},
-          {"about", budget.about},
+          {"counts", name(budget.counts)},
           {"compile", figure_json(budget.compile)},
           {"device", figure_json(budget.device)},
           {"finals", figure_json(budget.finals)},

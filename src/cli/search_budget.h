@@ -49,7 +49,7 @@ struct Figure {
 struct Budget {
   std::int64_t kernels = 0, plans = 0;  // candidates: those of the rehearsal
   std::int64_t known = 0, to_measure = 0, to_compile = 0;
-  bool at_most = false, about = false;  // as of the rehearsal
+  Counts counts = Counts::exact;
   Figure compile, device, finals;
   /// --time-limit, where compiling and measuring would take longer: the counts are those without it.
   std::optional<double> ended_by_limit_s = {};

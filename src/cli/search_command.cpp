@@ -149,15 +149,15 @@ void check_strategy(const std::string& name) {
                                      fmt::join(names, ", ")));
 }
 
-/// `guided` begins with a time of every segment variant. Where --trials does not pay for that, no sum of
-/// segments would be known at the end: it times whole plans then, which is said.
+/// Where --trials pays for few kernels, plans made of them would be few: `guided` times whole plans from the
+/// start then, which is said.
 std::string strategy_within_budget(const SearchArguments& arguments, const Options& options) {
   const search::StrategyInfo* const strategy = search::find_strategy(arguments.strategy);
   const bool small =
       options.given("--trials") && !search::pays_for_segments(static_cast<double>(arguments.trials), 1);
   if (strategy == nullptr || !strategy->refines_plans || !small) return arguments.strategy;
   base::note(fmt::format(
-      "note: --trials {} does not pay for all {} segment variants: `{}` times whole plans, as `{}`{}",
+      "note: --trials {} does not pay for {} kernels and plans of them: `{}` times whole plans, as `{}`{}",
       arguments.trials, plan::kVariantCount, arguments.strategy, search::kSmallBudgetStrategy,
       arguments.begins_with_kernels() ? "; what is known of kernels is no help there" : ""));
   return std::string(search::kSmallBudgetStrategy);
@@ -224,6 +224,7 @@ int run_search(Options& options) {
   const block::Problem problem = arguments.problem.problem();
   measure::SessionOptions session_options = arguments.session.session(arguments.problem);
   session_options.runs = !arguments.dry_run;
+  session_options.prepared = false;  // a search may know all its times
   catch_interrupts();
   measure::Session session(problem, session_options);
   stop_if_interrupted();

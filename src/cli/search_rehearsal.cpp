@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
 #include "cli/final_comparison.h"
+#include "cli/interrupt.h"
 #include "cli/plan_job.h"
 #include "cli/plan_search.h"
 #include "cli/segment_search.h"
@@ -27,9 +28,8 @@ namespace {
 
 using measure::Outcome;
 
-/// Kernels that nobody timed differ by so much from what stands in for their times, as a logarithm. With it
-/// rehearsals of the 24 problems of data/recorded/sapphire-rapids asked for 222 kernels in the mean where
-/// their replays did for 234; for 169 without.
+/// Kernels that nobody timed differ by so much from what stands in for their times, as a logarithm. Without,
+/// rehearsals asked for far fewer kernels than replays (docs/method.md).
 constexpr double kStandInDeviation = 0.04;
 
 /// What a variant does, in FLOPs.
@@ -40,9 +40,9 @@ double work_of(int variant, const block::Problem& problem) {
 }
 
 /// Expected times of variants, from what is recorded of this problem on this device.
-class ExpectedTimes {
+class RecordedTimes {
  public:
-  ExpectedTimes(const measure::Session& session, const store::TuningStore& store,
+  RecordedTimes(const measure::Session& session, const store::TuningStore& store,
                 const SearchSettings& settings)
       : problem_(session.problem()) {
     std::vector<double> us_per_work;
@@ -67,11 +67,7 @@ class ExpectedTimes {
     for (const plan::SegmentVariant& variant : plan.variants()) sum += us(plan::variant_index(variant));
     return sum;
   }
-  /// The same above 0; where nothing is recorded, in a unit of its own. `by_prior_us`: NaN: not known.
-  double stand_in(int variant, double by_prior_us) const {
-    if (us_per_work_ > 0) return us(variant);
-    return std::isfinite(by_prior_us) ? by_prior_us : work_of(variant, problem_);
-  }
+  bool any() const { return us_per_work_ > 0; }
 
  private:
   const block::Problem& problem_;
@@ -79,26 +75,61 @@ class ExpectedTimes {
   double us_per_work_ = 0;
 };
 
+/// What candidates are told to take that nothing recorded answers, in one unit: where there are times of the
+/// problem, what these make expect of the variant; else what the first prior expects that knows the kernel. A
+/// kernel that no prior knows takes what its FLOPs and bytes do by the kernels before it.
+class StandIns {
+ public:
+  StandIns(const RecordedTimes& recorded, const search::Priors& priors, const block::Problem& problem)
+      : recorded_(recorded), priors_(priors), problem_(problem), random_(~problem.seed) {}
+
+  double us(const search::Candidate& candidate) {
+    return expected_us(candidate) * std::exp(kStandInDeviation * random_.normal());
+  }
+
+ private:
+  double expected_us(const search::Candidate& candidate) {
+    if (recorded_.any()) return recorded_.us(candidate.variant);
+    const double work = work_of(candidate.variant, problem_);
+    for (const auto& prior : priors_) {
+      const double us = prior->predict_us(std::span(&candidate, 1)).front();
+      if (!std::isfinite(us)) continue;
+      us_per_work_.push_back(us / work);
+      return us;
+    }
+    return work * (us_per_work_.empty() ? 1 : measure::median(us_per_work_));
+  }
+
+  const RecordedTimes& recorded_;
+  const search::Priors& priors_;
+  const block::Problem& problem_;
+  std::vector<double> us_per_work_;  // of the kernels that a prior knew
+  search::RandomSource random_;      // not the strategies' own draws
+};
+
 class Rehearser {
  public:
   Rehearser(measure::Session& session, store::TuningStore& store, const SearchSettings& settings)
-      : session_(session), store_(store), settings_(settings), times_(session, store, settings) {
-    result_.at_most = settings.stop.early_stop.has_value();
-  }
+      : session_(session),
+        store_(store),
+        settings_(settings),
+        times_(session, store, settings),
+        stand_ins_(times_, settings_.priors, session.problem()) {}
 
   Rehearsal segments_then_plans(const search::StrategyInfo& info) {
-    const SegmentStrategy segments = make_segment_strategy(std::string(info.name), session_, settings_);
+    const SegmentStrategy segments = make_segment_strategy(info, session_, settings_);
     rehearse_segments(*segments.strategy);
     std::vector<search::Finalist> finalists = search::select_finalists(best_.costs(), settings_.finalists);
     if (info.refines_plans) {
       search::PlanRefinement plans(best_.costs(), settings_.finalists, session_.problem().seed,
                                    search::PlanClosing(edges_, settings_.epsilon));
-      if (plans.expected() > 0) rehearse_plans(plans);
-      result_.about = result_.to_measure() > 0;
-      // As if stand-ins had nothing to learn from, which ends it early.
-      if (result_.about) expect_more_plans(*plans.expected() - result_.plans);
+      const std::int64_t most = plans.expected().value_or(0);
+      if (most > 0) rehearse_plans(plans);
+      expect_more_plans(most - result_.plans);
       finalists = plans.finalists();
     }
+    if (result_.to_measure() > 0)
+      result_.counts = settings_.stop.early_stop && !info.refines_plans ? Counts::at_most : Counts::about;
     if (result_.to_measure() == 0 && !finalists.empty()) {
       SearchProgress quiet(true);
       result_.finals_known =
@@ -121,7 +152,7 @@ class Rehearser {
     const std::int64_t left = std::min(all - known, trials.value_or(all));
     result_.plans = known + left;
     result_.known += known;
-    result_.at_most = true;
+    result_.counts = Counts::at_most;
     if (left > 0) expect_average_plans(left, runnable, schedules);
     return std::move(result_);
   }
@@ -144,25 +175,17 @@ class Rehearser {
     for (std::int64_t limit = batch(); limit > 0; limit = batch()) {
       const std::vector<search::Candidate> candidates = strategy.ask(static_cast<int>(limit));
       if (candidates.empty()) return;
-      const std::vector<double> expected_us = by_prior_us(candidates);
-      for (std::size_t i = 0; i < candidates.size(); ++i) {
-        const search::Trial trial = try_segment(candidates[i], expected_us[i]);
-        if (trial.ok)
-          edges_.push_back({candidates[i].variant, trial.time_us, trial.mad_us, std::max(1, trial.samples)});
-        best_.tell(candidates[i], trial);
-        strategy.tell(candidates[i], trial);
+      for (const search::Candidate& candidate : candidates) {
+        stop_if_interrupted();
+        const search::Trial trial = try_segment(candidate);
+        if (trial.ok) edges_.push_back(search::edge_of(candidate.variant, trial));
+        best_.tell(candidate, trial);
+        strategy.tell(candidate, trial);
       }
     }
   }
 
-  /// In the prior's own unit; NaN: there is none, or it does not know.
-  std::vector<double> by_prior_us(const std::vector<search::Candidate>& candidates) const {
-    if (settings_.priors.empty())
-      return std::vector<double>(candidates.size(), std::numeric_limits<double>::quiet_NaN());
-    return settings_.priors.back()->predict_us(candidates);
-  }
-
-  search::Trial try_segment(const search::Candidate& candidate, double by_prior_us) {
+  search::Trial try_segment(const search::Candidate& candidate) {
     ++result_.kernels;
     try {
       codegen::AnyKernel source =
@@ -181,16 +204,17 @@ class Rehearser {
       return {};
     }
     result_.expected_us.push_back(times_.us(candidate.variant));
-    return {true,
-            times_.stand_in(candidate.variant, by_prior_us) * std::exp(kStandInDeviation * random_.normal())};
+    return {true, stand_ins_.us(candidate)};
   }
 
   void rehearse_plans(search::PlanStrategy& strategy) {
     for (std::int64_t limit = batch(); limit > 0; limit = batch()) {
       const std::vector<search::PlanCandidate> candidates = strategy.ask(static_cast<int>(limit));
       if (candidates.empty()) return;
-      for (const search::PlanCandidate& candidate : candidates)
+      for (const search::PlanCandidate& candidate : candidates) {
+        stop_if_interrupted();
         strategy.tell(candidate.plan, try_plan(candidate.plan));
+      }
     }
   }
 
@@ -208,7 +232,8 @@ class Rehearser {
       }
     }
     std::move(job.sources.begin(), job.sources.end(), std::back_inserter(result_.sources));
-    result_.expected_us.push_back(times_.us(plan));
+    unknown_plan_us_ = times_.us(plan);
+    result_.expected_us.push_back(*unknown_plan_us_);
     double sum = 0;
     for (const plan::SegmentVariant& variant : plan.variants()) {
       const auto& best = best_[plan::variant_index(variant)];
@@ -217,12 +242,13 @@ class Rehearser {
     return {true, sum};
   }
 
-  /// Such as those that were rehearsed.
+  /// Plans without a time take exactly their sums here, so that the certificate closes after the first batch,
+  /// which with real times it would not.
   void expect_more_plans(std::int64_t count) {
-    if (count <= 0 || result_.plans == 0) return;
+    if (settings_.stop.trials) count = std::min(count, *settings_.stop.trials - result_.to_measure());
+    if (count <= 0 || !unknown_plan_us_) return;
     result_.plans += count;
-    result_.expected_us.insert(result_.expected_us.end(), static_cast<std::size_t>(count),
-                               result_.expected_us.back());
+    result_.expected_us.insert(result_.expected_us.end(), static_cast<std::size_t>(count), *unknown_plan_us_);
   }
 
   /// Plans that earlier searches timed under these settings.
@@ -250,10 +276,11 @@ class Rehearser {
   measure::Session& session_;
   store::TuningStore& store_;
   SearchSettings settings_;
-  ExpectedTimes times_;
+  RecordedTimes times_;
+  StandIns stand_ins_;
   search::Incumbents best_;
   std::vector<search::TimedEdge> edges_;
-  search::RandomSource random_{session_.problem().seed};
+  std::optional<double> unknown_plan_us_;  // of the last plan that was to be measured; as expected_us
   Rehearsal result_;
 };
 

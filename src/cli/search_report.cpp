@@ -109,8 +109,8 @@ std::string ties(const FinalResult& result) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", tied.plan.mask, plan_of(tied).to_string());
   }
   if (text.empty()) return {};
-  return fmt::format("  tied with it (of tied plans within 1 % the one with fewer kernels counts): {}\n",
-                     text);
+  return fmt::format(
+      "  tied with it (of those within 1 % of the fastest the one with fewer kernels counts): {}\n", text);
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }

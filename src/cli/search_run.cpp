@@ -61,6 +61,10 @@ class SearchRun {
     note_abandoned();
     settings_ = search_settings(request_, session_options, reference_.hash());
     report_.predicted = predict_budget(request_.strategy, session, session_options, store_, settings_);
+    if (report_.predicted->total_s() != 0.0) {
+      session.prepare();
+      start_ = Clock::now();  // what is predicted begins here
+    }
     report_.run = store_.begin_run(report_.problem_key, {report_.fingerprint, session.environment().fields},
                                    provenance(request_, session_options, settings_, *report_.predicted));
     session.time_beside([this] { return timing_reference(); });
@@ -153,9 +157,10 @@ class SearchRun {
   std::uint64_t seed() const { return session_.problem().seed; }
 
   std::unique_ptr<Searcher> segment_searcher() {
-    SegmentStrategy made = make_segment_strategy(request_.strategy, session_, settings_);
+    const search::StrategyInfo& info = *search::find_strategy(request_.strategy);
+    SegmentStrategy made = make_segment_strategy(info, session_, settings_);
     segment_model_ = std::move(made.model);
-    if (search::find_strategy(request_.strategy)->refines_plans)
+    if (info.refines_plans)
       return std::make_unique<GuidedSearch>(session_, store_, report_.run, settings_,
                                             std::move(made.strategy));
     return std::make_unique<SegmentSearch>(session_, store_, report_.run, settings_,

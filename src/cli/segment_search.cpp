@@ -26,15 +26,14 @@ const plan::SegmentVariant& variant_at(int index) {
 
 }  // namespace
 
-SegmentStrategy make_segment_strategy(const std::string& name, const measure::Session& session,
+SegmentStrategy make_segment_strategy(const search::StrategyInfo& info, const measure::Session& session,
                                       const SearchSettings& settings) {
   const block::Problem& problem = session.problem();
   const lower::Target target = session.target();
   const model::Device device(target, device_of(session.environment().fields).last_level_bytes);
   SegmentStrategy made;
   made.model = std::make_unique<search::FittedSegmentModel>(problem, device, problem.seed);
-  made.strategy =
-      search::make_strategy(name, search::segment_space(problem, target), problem.seed, made.model.get(),
+  made.strategy = info.make(search::segment_space(problem, target), made.model.get(), problem.seed,
                             {.alpha = 1, .epsilon = settings.epsilon}, settings.priors);
   return made;
 }
@@ -79,9 +78,7 @@ void SegmentSearch::tell(const store::TuningRecord& record, const search::Candid
     counts_.failures.push_back({variant_at(candidate.variant).to_string(), record.schedule,
                                 measurement.message, record.repeat_command, measurement.outcome});
   }
-  if (trial.ok)
-    edges_.push_back(
-        {candidate.variant, trial.time_us, measurement.time.mad_us, std::max(1, measurement.time.count)});
+  if (trial.ok) edges_.push_back(search::edge_of(candidate.variant, trial));
   if (best_.tell(candidate, trial)) best_sum_us_ = best_.best_sum_us();
   strategy_->tell(candidate, trial);
 }

@@ -19,13 +19,13 @@
 
 namespace fusetune::cli {
 
-/// A strategy over segments, and what it learns with.
+/// A strategy over segments, and what it learns with: the model must outlive it.
 struct SegmentStrategy {
   std::unique_ptr<search::FittedSegmentModel> model;
   std::unique_ptr<search::Strategy> strategy;
 };
-/// As a search with these settings begins it. `name`: one that search::find_strategy() knows.
-SegmentStrategy make_segment_strategy(const std::string& name, const measure::Session& session,
+/// As a search with these settings begins it.
+SegmentStrategy make_segment_strategy(const search::StrategyInfo& info, const measure::Session& session,
                                       const SearchSettings& settings);
 
 class SegmentSearch : public Searcher {

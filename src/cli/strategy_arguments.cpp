@@ -86,14 +86,13 @@ std::string kernel_legend(const RecordedKernels& kernels) {
   const auto tuning = std::count_if(kernels.recordings.begin(), kernels.recordings.end(),
                                     [](const auto& one) { return search::is_lone_gemm(one.variant); });
   return fmt::format(
-      "Trials: whole plans timed. guided times kernels first where the trials are enough for every variant, "
-      "else "
-      "plans as {6} does. A kernel counts as {0:.2f} of a trial: "
+      "Trials: whole plans timed. guided times kernels first where the trials are enough for as many as "
+      "there "
+      "are variants, else plans as {6} does. A kernel counts as {0:.2f} of a trial: "
       "{1:.3f} s beside {2:.3f} s, by {3}. Without a number of trials it ran to its own end. Compiling is "
       "counted for none.\n"
       "The others first tune the four lone matrix products: at most {4} kernels, {5:.1f} trials, that are "
-      "not "
-      "counted for them. guided may miss plans that its kernels point to, as they were not recorded.\n",
+      "not counted for them. guided may miss plans that its kernels point to, as they were not recorded.\n",
       cost.kernel_trials(), cost.kernel_s, cost.plan_s, cost.source, tuning,
       static_cast<double>(tuning) * cost.kernel_trials(), search::kSmallBudgetStrategy);
 }

@@ -142,16 +142,18 @@ struct Session::Impl {
         options(the_options),
         device(std::move(the_device)),
         data(options.runs ? std::optional(prepare_data(problem, options)) : std::nullopt),
-        units(make_units()) {}
+        units(make_units()) {
+    if (options.runs && options.prepared) needed_image();
+  }
 
   void poll() const {
     if (options.poll) options.poll();
     if (watch) watch();
   }
 
-  /// Once the first worker needs it: the oracle takes a while, and a search that knows all its times needs
-  /// none.
+  /// The oracle takes a while, and a search that knows all its times needs none.
   const SharedImage& needed_image() {
+    if (!options.runs) throw base::InternalError("a session that prepares no data was asked to run a kernel");
     if (!image) {
       const block::Mask mask(problem.mask, problem.batch, problem.seq);
       image = SharedImage::create(problem, mask, *data);
@@ -185,7 +187,6 @@ struct Session::Impl {
   }
 
   Request request_of(Task task, const PlanKernels& kernels, bool whole, double timeout) const {
-    if (!options.runs) throw base::InternalError("a session that prepared no data was asked to run a kernel");
     Request request;
     request.task = task;
     request.whole = whole;
@@ -375,6 +376,8 @@ Session::Session(const block::Problem& problem, const SessionOptions& options) {
 }
 
 Session::~Session() = default;
+
+void Session::prepare() { impl_->needed_image(); }
 
 const block::Problem& Session::problem() const { return impl_->problem; }
 const Environment& Session::environment() const { return impl_->device.environment; }

@@ -54,6 +54,8 @@ struct SessionOptions {
   /// False: nothing is going to run, so that neither data nor oracle are prepared. Checking and timing are
   /// then a base::InternalError.
   bool runs = true;
+  /// Data and oracle are made with the session; false: by prepare(), or when the first worker needs them.
+  bool prepared = true;
   /// Called a few times a second while a worker or compilers are waited for. What it throws ends them and
   /// passes through.
   std::function<void()> poll;
@@ -158,10 +160,12 @@ struct Spent {
 
 class Session {
  public:
-  /// Probes the machine, finds the compiler, and prepares data; the oracle, once something is to be run.
-  /// Throws base::EnvironmentError.
+  /// Probes the machine, finds the compiler, and prepares data and oracle. Throws base::EnvironmentError.
   Session(const block::Problem& problem, const SessionOptions& options);
   ~Session();
+
+  /// Makes what SessionOptions::prepared left for later, if it is not there.
+  void prepare();
 
   const block::Problem& problem() const;
   const Environment& environment() const;

@@ -119,7 +119,7 @@ void add_best(Page& page, const Searched& searched) {
     if (one != *mask) tied += fmt::format("{}{:.0f}", tied.empty() ? "" : ", ", one);
   if (!tied.empty())
     page.paragraph("Tied with it: mask " + tied +
-                   ". Of tied plans within 1 % the one with fewer kernels counts.");
+                   ". Of those within 1 % of the fastest the one with fewer kernels counts.");
   add_kernels_of(page, searched, plan, texts_at(searched.result, {"best", "schedules"}));
 }
 

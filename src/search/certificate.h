@@ -1,11 +1,13 @@
 // How much faster a plan could be than the one found, as far as measurements can say.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "plan/shortest_path.h"
+#include "search/space.h"
 
 namespace fusetune::search {
 
@@ -16,6 +18,10 @@ struct TimedEdge {
   double mad_us = 0;
   int samples = 0;  // > 0
 };
+
+inline TimedEdge edge_of(int variant, const Trial& trial) {
+  return {variant, trial.time_us, trial.mad_us, std::max(1, trial.samples)};
+}
 
 /// A kernel, timed or not, that takes at least so long.
 struct BoundedEdge {

@@ -80,7 +80,7 @@ void Guided::tell(const Candidate& candidate, const Trial& trial) {
   if (trial.ok) {
     const double error_us = median_error(trial.mad_us, std::max(1, trial.samples));
     timed_.push_back({candidate, trial.time_us, false, trial.first_half_us, trial.second_half_us, error_us});
-    edges_.push_back({candidate.variant, trial.time_us, trial.mad_us, std::max(1, trial.samples)});
+    edges_.push_back(edge_of(candidate.variant, trial));
     expectation_.tell(candidate.variant, trial.time_us);
   }
   if (best_.tell(candidate, trial)) best_sum_us_ = best_.best_sum_us();

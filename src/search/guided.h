@@ -4,7 +4,7 @@
 // reference plans. The priors are tested on these. All other candidates, each variant with each of its
 // schedules, are then a pool of which rounds of sixteen are timed. Before each round
 //
-//   - the cost model is fitted, and what its classifier puts into the slow class is left out;
+//   - a classifier is fitted, and what it puts into the slow class is left out;
 //   - the certificate's rule drops what it proves to be in no plan worth having;
 //   - a Gaussian process over what operators take in a kernel (kernel_surrogate.h) is fitted, with a trusted
 //     prior's word as what it expects, and draws possible times of all others together.

@@ -26,8 +26,9 @@ namespace fusetune::search {
 
 /// Of a time limit that the kernels used up, what plans get on top of it.
 inline constexpr double kPlanShare = 0.2;
-/// Whether a budget pays for a time of every segment variant, each `kernel_cost` of a trial, and its share
-/// for plans. `guided` times whole plans from the start where it does not.
+/// Whether a budget pays for as many kernels as there are segment variants, each `kernel_cost` of a trial,
+/// and its share for plans. `guided` times whole plans from the start where it does not: with fewer kernels
+/// timed the plans made of them are few.
 inline bool pays_for_segments(double trials, double kernel_cost) {
   return trials >= (1 + kPlanShare) * plan::kVariantCount * kernel_cost;
 }

@@ -57,9 +57,9 @@ inline constexpr double kSimplerMayLose = 0.01;
 bool is_tied(const Contender& contender);
 
 struct Decision {
-  /// Winner's index. Among tied plans the one with fewer kernels, then the smaller canonical mask, so that
-  /// two runs of a search that see the same tie name the same winner; but none whose measured ratio is more
-  /// than kSimplerMayLose above the least of them.
+  /// Winner's index. Among tied plans whose measured ratio is at most kSimplerMayLose above the least of
+  /// theirs the one with fewer kernels, then the smaller canonical mask: where the machine is quiet, two runs
+  /// of a search that see the same tie name the same winner.
   std::size_t winner = 0;
   /// All plans tied with the baseline, itself and the winner included, best name first.
   std::vector<std::size_t> tied;

@@ -137,5 +137,16 @@ TEST(SearchBudget, PredictionIsComparedWithWhatHappened) {
             "predicted 18 s (compile 4.0 s, device 14 s), took 40 s (compile 6.0 s, device 29 s)\n");
 }
 
+TEST(SearchBudget, SaysWhatItsCountsAre) {
+  Rehearsal rehearsal = ten_candidates(100);
+  EXPECT_THAT(describe(make_budget(rehearsal, inputs())), HasSubstr(" 14 kernels: 4 answered"));
+  rehearsal.counts = Counts::about;
+  EXPECT_THAT(describe(make_budget(rehearsal, inputs())), HasSubstr("about 14 kernels: 4 answered"));
+  EXPECT_EQ(to_json(make_budget(rehearsal, inputs()))["counts"], "about");
+  rehearsal.counts = Counts::at_most;
+  EXPECT_THAT(describe(make_budget(rehearsal, inputs())), HasSubstr("at most 10 to be measured"));
+  EXPECT_EQ(to_json(make_budget(rehearsal, inputs()))["counts"], "at most");
+}
+
 }  // namespace
 }  // namespace fusetune::cli

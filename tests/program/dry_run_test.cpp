@@ -55,6 +55,22 @@ TEST_F(DryRun, PredictsASearchAndTheOneAfterIt) {
   EXPECT_EQ(base::read_file(at("small.db")), database);
 }
 
+// What the model that comes with fusetune expects stands in for times that there are not; else FLOPs and
+// bytes.
+TEST_F(DryRun, ForecastsAGuidedSearchWithinItsLimits) {
+  constexpr int kRounds = 48, kDiverse = 8;  // plans of `guided` beside its finalists
+  for (const char* model : {"shipped", "none"}) {
+    const json all = answer(std::string(" --dry-run --cost-model ") + model)["predicted"];
+    EXPECT_EQ(all["counts"], "about");
+    EXPECT_EQ(all["known"], 0);
+    EXPECT_GT(all["kernels"], 60) << "the opening";
+    EXPECT_EQ(all["plans"], 2 + kDiverse + kRounds) << "as many as it may time";
+    EXPECT_EQ(all["to_measure"], all["kernels"].get<int>() + all["plans"].get<int>());
+  }
+  // The least that pays for kernels and plans: it stops within it, whichever of the two it ends in.
+  EXPECT_LE(answer(" --dry-run --cost-model none --trials 177")["predicted"]["to_measure"], 177);
+}
+
 // Asked for its version it may be; a kernel it does not get.
 TEST_F(DryRun, StartsNoCompiler) {
   base::write_file_atomic(at("counting-c++"), "#!/bin/sh\nfor word; do [ \"$word\" = -c ] && echo >> '" +

@@ -63,6 +63,7 @@ case "$*" in
   *"guided.db --table plans"*) echo '{"kind":"plan","mask":7,"x":1,"repeat_command":"fusetune bench 7 --schedule-text '"'[0-14]: k=384'"' --batch 1","run":1}' ;;
   *"--table plans"*) plan 5 uniform 101.5; plan 9 uniform 99; plan 7 uniform 98; plan 3 finalist 90 ;;
   *"--table runs"*) echo '{"run":1,"started":100,"finished":130,'; echo '{"run":2,"started":200,"finished":212,' ;;
+  *--json*) echo '  "took": {' ; echo '    "measure_s": 7.25,' ;;
   search*) echo 'best plan  mask 7  [0-14]  1 kernel'; echo 'predicted 9 s (compile 0 s, device 9 s), took 8 s (compile 1 s, device 7 s)' ;;
   bench*) printf '%s\n' mask,plan 7,a,ok,1,1,1,1,1,1 9,b,ok,1,1,1,0.98,0.97,0.99 5,c,ok,1,1,1,1.02,1,1.04 ;;
 esac
@@ -72,7 +73,7 @@ esac
   ASSERT_EQ(run.exit_code, 0) << run.err;
   for (const char* line :
        {"all plans: 3 timed in 42 s", "minilm-l6 --batch 2 --seq 64 --mask causal",
-        "all kernels 7 s, 2,000 plans drawn uniformly 7 s, all 17,408 would take 68 s (extrapolated)",
+        "measuring: all kernels 7 s, 2,000 plans drawn uniformly 7 s, all 17,408 would take 70 s",
         "best plan  mask 7", "predicted 9 s (compile 0 s, device 9 s), took 8 s",
         "the fastest of them: mask 9, 0.98 times guided's (95 % 0.97 to 0.99", "1 of 2 are faster for sure"})
     EXPECT_THAT(run.out, HasSubstr(line));

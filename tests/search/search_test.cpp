@@ -207,7 +207,7 @@ TEST(Guided, TimesNothingThatTheModelPrunedButItsAudit) {
   EXPECT_LE(report->last.chance.value_or(1), PruningEstimate::kAcceptedChance);
 }
 
-/// Takes what is fast for slow: its slow class holds the winner.
+/// Takes everything for slow: its slow class holds the winner.
 class PlantedModel : public TruthfulModel {
  public:
   std::vector<bool> are_high(std::span<const Candidate> candidates) const override {
