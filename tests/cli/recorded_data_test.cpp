@@ -190,7 +190,7 @@ class PriorsOnRecordedData : public RecordedData {
     words.insert(words.end(), more.begin(), more.end());
     const std::vector<std::string> problem = {"--heads",  "4",      "--head-size", "24", "--ffn", "256",
                                               "--layers", "2",      "--batch",     "2",  "--seq", "48",
-                                              "--mask",   "causal", "--trials",    "120"};
+                                              "--mask",   "causal", "--trials",    "100"};
     words.insert(words.end(), problem.begin(), problem.end());
     return run(words);
   }

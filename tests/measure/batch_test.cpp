@@ -72,7 +72,12 @@ class BatchTest : public ::testing::Test {
     setup.image = image_.path();
     return std::make_unique<MeasuringUnit>(
         DeviceInstance{.name = name, .uuid = "uuid-" + name, .lock = lock_name(name), .executor = {}},
-        program, [setup] { return setup; }, [] {});
+        program,
+        [this, setup] {
+          ++setups_;
+          return setup;
+        },
+        [] {});
   }
   MeasuringUnits units(const std::vector<std::string>& names) const {
     std::vector<std::unique_ptr<MeasuringUnit>> made;
@@ -141,6 +146,7 @@ class BatchTest : public ::testing::Test {
   SharedImage image_ = SharedImage::create(problem_, block::Mask(problem_.mask, problem_.batch, problem_.seq),
                                            block::generate_data(problem_));
   Spent spent_;
+  mutable int setups_ = 0;  // workers that were told what they work on
 
  private:
   static std::unique_ptr<base::TemporaryDirectory> cache_;
@@ -162,6 +168,19 @@ TEST_F(BatchTest, EachIsMeasuredOnceAndBothDevicesTakeSome) {
   EXPECT_EQ(both.uses()[1].measured, measured["uuid-b"]);
   EXPECT_EQ(spent_.measured, 5);
   EXPECT_GT(spent_.measure_s, 0);
+}
+
+// Data and oracle may not exist before.
+TEST_F(BatchTest, AWorkerIsToldWhatItWorksOnWhenItStarts) {
+  const auto some = candidates({"", "__builtin_trap();", ""});
+  const MeasuringUnits one = units({"a"});
+  EXPECT_EQ(setups_, 0) << "no worker runs yet";
+  run(one, {some[0]});
+  EXPECT_EQ(setups_, 1);
+  run(one, {some[0]});
+  EXPECT_EQ(setups_, 1) << "the same worker";
+  run(one, {some[1], some[2]});
+  EXPECT_GT(setups_, 1) << "another one after it crashed";
 }
 
 TEST_F(BatchTest, OnOneDeviceTheyAreMeasuredInTheirOrder) {
