@@ -14,7 +14,6 @@
 #include "cli/plan_job.h"
 #include "cli/plan_search.h"
 #include "cli/segment_search.h"
-#include "lower/program.h"
 #include "measure/statistics.h"
 #include "model/features.h"
 #include "search/plan_refinement.h"
@@ -33,26 +32,25 @@ using measure::Outcome;
 constexpr double kStandInDeviation = 0.04;
 
 /// What a variant does, in FLOPs.
-double work_of(int variant, const block::Problem& problem) {
-  const plan::SegmentVariant& each = plan::all_variants()[static_cast<std::size_t>(variant)];
-  const lower::StaticCosts costs = lower::static_costs(each.segment, problem);
-  return model::work_of(costs.flops, costs.bytes_read + costs.bytes_written);
+double work_of(int variant, const search::Space& space) {
+  const search::Work needed = space.work(variant);
+  return model::work_of(needed.flops, needed.bytes);
 }
 
 /// Expected times of variants, from what is recorded of this problem on this device.
 class RecordedTimes {
  public:
   RecordedTimes(const measure::Session& session, const store::TuningStore& store,
-                const SearchSettings& settings)
-      : problem_(session.problem()) {
+                const SearchSettings& settings, const search::Space& space)
+      : space_(space) {
     std::vector<double> us_per_work;
     for (const store::TuningRecord& record :
-         store.records(problem_.key(), session.environment().fingerprint, settings.cache_mode)) {
+         store.records(session.problem().key(), session.environment().fingerprint, settings.cache_mode)) {
       if (record.measurement.outcome != Outcome::ok) continue;
       const double us = record.measurement.time.median_us;
       double& best = best_us_[static_cast<std::size_t>(record.key.variant)];
       best = best > 0 ? std::min(best, us) : us;
-      us_per_work.push_back(us / work_of(record.key.variant, problem_));
+      us_per_work.push_back(us / work_of(record.key.variant, space_));
     }
     if (!us_per_work.empty()) us_per_work_ = measure::median(us_per_work);
   }
@@ -60,7 +58,7 @@ class RecordedTimes {
   /// Microseconds; 0: nothing of the problem is recorded.
   double us(int variant) const {
     const double best = best_us_[static_cast<std::size_t>(variant)];
-    return best > 0 ? best : us_per_work_ * work_of(variant, problem_);
+    return best > 0 ? best : us_per_work_ * work_of(variant, space_);
   }
   double us(const plan::FusionPlan& plan) const {
     double sum = 0;
@@ -70,7 +68,7 @@ class RecordedTimes {
   bool any() const { return us_per_work_ > 0; }
 
  private:
-  const block::Problem& problem_;
+  const search::Space& space_;
   std::array<double, plan::kVariantCount> best_us_{};  // 0: none
   double us_per_work_ = 0;
 };
@@ -80,8 +78,9 @@ class RecordedTimes {
 /// kernel that no prior knows takes what its FLOPs and bytes do by the kernels before it.
 class StandIns {
  public:
-  StandIns(const RecordedTimes& recorded, const search::Priors& priors, const block::Problem& problem)
-      : recorded_(recorded), priors_(priors), problem_(problem), random_(~problem.seed) {}
+  StandIns(const RecordedTimes& recorded, const search::Priors& priors, const search::Space& space,
+           std::uint64_t seed)
+      : recorded_(recorded), priors_(priors), space_(space), random_(~seed) {}
 
   double us(const search::Candidate& candidate) {
     return expected_us(candidate) * std::exp(kStandInDeviation * random_.normal());
@@ -90,7 +89,7 @@ class StandIns {
  private:
   double expected_us(const search::Candidate& candidate) {
     if (recorded_.any()) return recorded_.us(candidate.variant);
-    const double work = work_of(candidate.variant, problem_);
+    const double work = work_of(candidate.variant, space_);
     for (const auto& prior : priors_) {
       const double us = prior->predict_us(std::span(&candidate, 1)).front();
       if (!std::isfinite(us)) continue;
@@ -102,7 +101,7 @@ class StandIns {
 
   const RecordedTimes& recorded_;
   const search::Priors& priors_;
-  const block::Problem& problem_;
+  const search::Space& space_;
   std::vector<double> us_per_work_;  // of the kernels that a prior knew
   search::RandomSource random_;      // not the strategies' own draws
 };
@@ -113,8 +112,9 @@ class Rehearser {
       : session_(session),
         store_(store),
         settings_(settings),
-        times_(session, store, settings),
-        stand_ins_(times_, settings_.priors, session.problem()) {}
+        space_(search::segment_space(session.problem(), session.target())),
+        times_(session, store, settings, space_),
+        stand_ins_(times_, settings_.priors, space_, session.problem().seed) {}
 
   Rehearsal segments_then_plans(const search::StrategyInfo& info) {
     const SegmentStrategy segments = make_segment_strategy(info, session_, settings_);
@@ -143,7 +143,7 @@ class Rehearser {
   /// Which plans are timed depends on what each takes, but not how many there are at most.
   Rehearsal plans() {
     const std::optional<std::int64_t> trials = std::exchange(settings_.stop.trials, std::nullopt);
-    search::TileTuning tuning(space(), session_.problem().seed);
+    search::TileTuning tuning(space_, session_.problem().seed);
     rehearse_segments(tuning);
     const VariantSchedules schedules = choose_schedules(session_, store_, settings_, best_);
     const std::vector<plan::FusionPlan> runnable = runnable_plans(schedules);
@@ -158,8 +158,6 @@ class Rehearser {
   }
 
  private:
-  search::Space space() const { return search::segment_space(session_.problem(), session_.target()); }
-
   std::optional<lower::AnySchedule> schedule(int variant) const {
     const auto& best = best_[variant];
     return best ? std::optional(best->schedule) : std::nullopt;
@@ -276,6 +274,7 @@ class Rehearser {
   measure::Session& session_;
   store::TuningStore& store_;
   SearchSettings settings_;
+  search::Space space_;
   RecordedTimes times_;
   StandIns stand_ins_;
   search::Incumbents best_;
