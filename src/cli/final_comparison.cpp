@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "cli/interrupt.h"
+#include "measure/comparison.h"
 
 namespace fusetune::cli {
 namespace {
@@ -134,7 +135,7 @@ std::string FinalComparison::hash_of(const std::vector<Entry>& entries, int pair
   base::Hasher hasher;
   hasher.add(session_.problem().key()).add(session_.environment().fingerprint).add(settings_.data);
   hasher.add(settings_.cache_mode).add(static_cast<std::uint64_t>(measure::kProtocolVersion));
-  hasher.add(settings_.timing);
+  hasher.add(static_cast<std::uint64_t>(measure::kComparisonVersion)).add(settings_.timing);
   hasher.add(static_cast<std::uint64_t>(pairs));
   for (const Entry& entry : entries) {
     hasher.add(static_cast<std::uint64_t>(entry.record.plan.mask)).add(entry.record.plan.sources_hash);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/number.h"
+#include "measure/statistics.h"
 
 namespace fusetune::measure {
 namespace {
@@ -310,16 +311,14 @@ Json to_json(const PairSeries& series) {
   return {{"outcome", name(series.outcome)},
           {"baseline_us", numbers(series.baseline_us)},
           {"plan_us", numbers(series.plan_us)},
-          {"dropped", series.dropped},
-          {"stopped_early", series.stopped_early}};
+          {"dropped", series.dropped}};
 }
 
 PairSeries series_from(const Json& json) {
   return {.outcome = parse_outcome(json.at("outcome").get<std::string>()),
           .baseline_us = numbers(json.at("baseline_us")),
           .plan_us = numbers(json.at("plan_us")),
-          .dropped = json.at("dropped").get<int>(),
-          .stopped_early = json.at("stopped_early").get<bool>()};
+          .dropped = json.at("dropped").get<int>()};
 }
 
 Json to_json(const PlanProfile& profile) {
@@ -371,6 +370,7 @@ std::string encode(const Request& request) {
                {"whole", request.whole},
                {"plans", std::move(plans)},
                {"pairs", request.pairs},
+               {"part", request.part},
                {"passes", request.passes},
                {"reference", kernels_json(request.reference)},
                {"reference_us", request.reference_us},
@@ -391,6 +391,7 @@ Request decode_request(std::string_view text) {
     request.whole = json.at("whole").get<bool>();
     for (const Json& plan : json.at("plans")) request.plans.push_back(kernels_from(plan));
     request.pairs = json.at("pairs").get<int>();
+    request.part = json.at("part").get<int>();
     request.passes = json.at("passes").get<int>();
     request.reference = kernels_from(json.at("reference"));
     request.reference_us = json.at("reference_us").get<double>();

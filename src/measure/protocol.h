@@ -40,6 +40,7 @@ struct Request {
   bool whole = false;              // the kernels are a plan from hidden to output, not a segment
   std::vector<PlanKernels> plans;  // compare: all, [0] the baseline; others: one
   int pairs = 0;                   // compare, parts
+  int part = 0;                    // compare: which of its processes this is
   int passes = 0;                  // profile
   PlanKernels reference;           // measure: timed beside the candidate; empty: none
   double reference_us = 0;         // measure: what that takes by agreement

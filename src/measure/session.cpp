@@ -16,6 +16,7 @@
 #include "block/npy.h"
 #include "measure/add_seconds.h"
 #include "measure/batch.h"
+#include "measure/comparison.h"
 #include "measure/device_lock.h"
 #include "measure/measuring_units.h"
 #include "measure/pairs.h"
@@ -88,8 +89,8 @@ std::string identity(const PlanKernels& kernels) {
   return hasher.hex();
 }
 
-/// Fills in what a series says of a comparison, one of `comparisons` in a run of `pairs` pairs.
-void conclude(PairedComparison& result, const PairSeries& series, int comparisons, int pairs) {
+/// Fills in what a series, and the interval of its ratios, say of a comparison.
+void conclude(PairedComparison& result, const PairSeries& series, const Interval& interval) {
   result.outcome = series.outcome;
   if (series.outcome != Outcome::ok) {
     result.message = "other processes took the CPU from more than two thirds of its pairs";
@@ -100,7 +101,6 @@ void conclude(PairedComparison& result, const PairSeries& series, int comparison
   result.pairs = static_cast<int>(series.plan_us.size());
   result.samples_us = series.plan_us;
   result.ratio = median(paired_ratios(series.baseline_us, series.plan_us));
-  const Interval interval = ratio_interval(series, comparisons, pairs);
   result.low = interval.low;
   result.high = interval.high;
 }
@@ -218,7 +218,7 @@ struct Session::Impl {
   std::string try_reference(MeasuringUnit& unit, const PlanKernels& kernels, double& time_us) const;
   void compare_live(MeasuringUnit& unit, std::span<const PlanKernels> plans, int pairs,
                     std::vector<PairedComparison>& results, const std::function<void(int, int)>& progress);
-  Exchange ask_watched(MeasuringUnit& unit, Request request, const std::function<void(int, int)>& progress);
+  Exchange ask_watched(MeasuringUnit& unit, Request request, const std::function<void(int)>& taken);
 
   block::Problem problem;
   SessionOptions options;
@@ -313,19 +313,15 @@ void Session::Impl::find_reference_now() {
   reference = std::move(found);
 }
 
-/// Asks for a comparison and tells `progress` how far it is.
+/// Asks for pairs and tells `taken` now and then how many samples there are.
 Exchange Session::Impl::ask_watched(MeasuringUnit& unit, Request request,
-                                    const std::function<void(int, int)>& progress) {
-  const int plans = static_cast<int>(request.plans.size());
-  const int samples = samples_of_pairs(plans, request.pairs);
+                                    const std::function<void(int)>& taken) {
   WorkerHost& host = unit.host;
   const std::uint64_t before = host.steps() + request.plans.size();  // each is loaded, which is a step
-  if (progress) {
-    watch = [&progress, &host, before, samples] {
+  if (taken) {
+    watch = [&taken, &host, before] {
       const std::uint64_t steps = host.steps();
-      const std::uint64_t taken = steps > before ? steps - before : 0;
-      progress(static_cast<int>(std::min<std::uint64_t>(taken, static_cast<std::uint64_t>(samples))),
-               samples);
+      taken(static_cast<int>(steps > before ? steps - before : 0));
     };
   }
   struct Unwatch {
@@ -335,39 +331,49 @@ Exchange Session::Impl::ask_watched(MeasuringUnit& unit, Request request,
   return units.ask(unit, std::move(request), {options.run_timeout, true});
 }
 
-/// Compares the plans whose outcome is still open. A plan that ends the worker is taken out, the others begin
-/// again.
+/// Compares the plans whose outcome is still open, in one process after the other. A plan that ends its
+/// process is taken out, and the others take the pairs of that process again.
 void Session::Impl::compare_live(MeasuringUnit& unit, std::span<const PlanKernels> plans, int pairs,
                                  std::vector<PairedComparison>& results,
                                  const std::function<void(int, int)>& progress) {
-  for (;;) {
-    std::vector<std::size_t> live;
+  std::vector<std::size_t> live;
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    if (results[i].outcome == Outcome::ok) live.push_back(i);
+  if (live.empty() || live.front() != 0) return;
+
+  Comparison comparison(static_cast<int>(live.size()), pairs);
+  const int all = samples_of_pairs(static_cast<int>(live.size()), pairs);
+  int before = 0;  // samples of earlier processes
+  const auto taken = [&](int samples) { progress(std::min(before + samples, all), all); };
+  const DeviceLock::Hold hold = unit.lock.for_timing();
+  for (std::vector<int> next; !(next = comparison.next_plans()).empty();) {
     Request request;
     request.task = Task::compare;
     request.whole = true;
-    request.pairs = pairs;
-    for (std::size_t i = 0; i < plans.size(); ++i) {
-      if (results[i].outcome != Outcome::ok) continue;
-      live.push_back(i);
-      request.plans.push_back(plans[i]);
-    }
-    if (live.empty() || live.front() != 0) return;
-    const DeviceLock::Hold hold = unit.lock.for_timing();
-    const Exchange exchange = ask_watched(unit, std::move(request), progress);
-    if (exchange.outcome != Outcome::ok) {
-      PairedComparison& culprit = results[live.at(static_cast<std::size_t>(exchange.candidate))];
-      culprit.outcome = exchange.outcome;
-      culprit.message = exchange.message;
+    request.pairs = comparison.next_pairs();
+    request.part = comparison.next_part();
+    for (const int plan : next) request.plans.push_back(plans[live[static_cast<std::size_t>(plan)]]);
+    if (request.part > 0) unit.host.retire();  // memory of the next lies elsewhere
+    const Exchange exchange =
+        ask_watched(unit, std::move(request), progress ? taken : std::function<void(int)>());
+    if (exchange.outcome == Outcome::ok) {
+      before += samples_of_pairs(static_cast<int>(next.size()), comparison.next_pairs());
+      comparison.add(exchange.reply.series);
       continue;
     }
-    const int comparisons = static_cast<int>(live.size()) - 1;
-    for (std::size_t i = 0; i < live.size(); ++i) {
-      conclude(results[live[i]], exchange.reply.series.at(i), comparisons, pairs);
-      results[live[i]].device_uuid = unit.use.uuid;
-    }
-    results[0].low = results[0].high = 1;  // the baseline with itself
-    return;
+    const int culprit = next.at(static_cast<std::size_t>(exchange.candidate));
+    comparison.take_out(culprit);
+    results[live[static_cast<std::size_t>(culprit)]].outcome = exchange.outcome;
+    results[live[static_cast<std::size_t>(culprit)]].message = exchange.message;
   }
+  if (results[0].outcome != Outcome::ok) return;
+  for (std::size_t i = 0; i < live.size(); ++i) {
+    PairedComparison& result = results[live[i]];
+    if (result.outcome != Outcome::ok) continue;
+    conclude(result, comparison.series(static_cast<int>(i)), comparison.interval(static_cast<int>(i)));
+    result.device_uuid = unit.use.uuid;
+  }
+  results[0].low = results[0].high = 1;  // the baseline with itself
 }
 
 Session::Session(const block::Problem& problem, const SessionOptions& options) {
@@ -457,7 +463,10 @@ PairedComparison Session::compare_with_parts(const PlanKernels& plan, int rounds
   PairedComparison result;
   result.outcome = exchange.outcome;
   result.message = exchange.message;
-  if (exchange.outcome == Outcome::ok) conclude(result, exchange.reply.series.at(0), 1, rounds);
+  if (exchange.outcome == Outcome::ok) {
+    const PairSeries& series = exchange.reply.series.at(0);
+    conclude(result, series, ratio_interval(series));
+  }
   return result;
 }
 

@@ -197,9 +197,10 @@ class Session {
   Measurement measure_segment(const backend::CompiledKernel& kernel);
   /// Checks, then times one whole plan.
   Measurement measure_plan(const PlanKernels& kernels);
-  /// Times plans against plans[0], alternating, up to `pairs` pairs each; simultaneous 95 % intervals over
-  /// the set. Result i compares plans[i] with plans[0] (result 0: itself, ratio 1). Unchecked plans are
-  /// checked first. `progress` gets the samples taken and how many may have to be, a few times a second.
+  /// Times plans against plans[0], alternating, up to `pairs` pairs each, in several processes
+  /// (comparison.h); simultaneous 95 % intervals over the set. Result i compares plans[i] with plans[0]
+  /// (result 0: itself, ratio 1). Unchecked plans are checked first. `progress` gets the samples taken and
+  /// how many may have to be, a few times a second.
   std::vector<PairedComparison> compare_plans(std::span<const PlanKernels> plans, int pairs,
                                               const std::function<void(int, int)>& progress = {});
   /// A plan's time over the sum of its segments' times, each timed as when it is screened: all in turn,

@@ -16,6 +16,18 @@ double log_half_binomial(int n, int k) {
   return std::lgamma(n + 1.0) - std::lgamma(k + 1.0) - std::lgamma(n - k + 1.0) - n * std::log(2.0);
 }
 
+/// The largest k with 2 P(Bin(n, 1/2) <= k - 1) <= alpha; 0: there is none.
+int largest_rank(int n, double alpha) {
+  int rank = 0;
+  double tail = 0;
+  while (rank < (n + 1) / 2) {
+    tail += std::exp(log_half_binomial(n, rank));
+    if (2 * tail > alpha) break;
+    ++rank;
+  }
+  return rank;
+}
+
 }  // namespace
 
 double median(std::span<const double> values) {
@@ -50,19 +62,16 @@ bool is_steady(const TimingSummary& time) {
   return time.count < kLeastForSpread || time.mad_us <= kMostSpread * time.median_us;
 }
 
-Interval median_interval(std::span<const double> values, double alpha) {
-  const int n = static_cast<int>(values.size());
-  int rank = 0;  // the largest k that keeps the error within alpha
-  double tail = 0;
-  while (rank < (n + 1) / 2) {
-    tail += std::exp(log_half_binomial(n, rank));
-    if (2 * tail > alpha) break;
-    ++rank;
-  }
+Interval median_interval(std::span<const double> values, double alpha, double design_effect) {
+  if (!(design_effect >= 1)) throw base::InternalError("values count as more than they are");
+  const auto independent = static_cast<int>(static_cast<double>(values.size()) / design_effect);
+  const int rank = largest_rank(independent, alpha);
   if (rank == 0) return {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  const std::size_t from =
+      values.size() * static_cast<std::size_t>(rank) / static_cast<std::size_t>(independent);
   std::vector<double> sorted(values.begin(), values.end());
   std::sort(sorted.begin(), sorted.end());
-  return {sorted[static_cast<std::size_t>(rank - 1)], sorted[static_cast<std::size_t>(n - rank)]};
+  return {sorted[from - 1], sorted[sorted.size() - from]};
 }
 
 std::vector<double> paired_ratios(std::span<const double> a, std::span<const double> b) {

@@ -37,8 +37,10 @@ bool is_steady(const TimingSummary& time);
 /// statistics: with n sorted values, P(x_(k) <= median <= x_(n+1-k)) = 1 - 2 P(Bin(n, 1/2) <= k - 1), and k
 /// is the largest for which that is at least 1 - alpha. Exact for any continuous distribution. Infinite on
 /// both sides where n is too small for `alpha` (n < 6 at 5 %).
+/// Values that depend on each other count as n / `design_effect` independent ones (L. Kish, Survey Sampling),
+/// whose ranks are scaled to the n there are.
 /// Source: W. J. Conover, Practical Nonparametric Statistics, confidence interval of a quantile.
-Interval median_interval(std::span<const double> values, double alpha);
+Interval median_interval(std::span<const double> values, double alpha, double design_effect = 1);
 
 /// b[i] / a[i].
 std::vector<double> paired_ratios(std::span<const double> a, std::span<const double> b);

@@ -191,7 +191,7 @@ class Worker {
       ++progress_.steps;
       return timer_.sample(sequences[static_cast<std::size_t>(index)]);
     };
-    return time_pairs(static_cast<int>(request.plans.size()), request.pairs, sample, request.number);
+    return time_pairs(static_cast<int>(request.plans.size()), request.pairs, sample, request.part);
   }
 
   /// The "baseline" is the plan's kernels, each timed as the segment it is.
@@ -219,7 +219,7 @@ class Worker {
       }
       return sum;
     };
-    return time_pairs(2, request.pairs, sample, request.number).at(1);
+    return time_pairs(2, request.pairs, sample, request.part).at(1);
   }
 
   PlanProfile profile(const Request& request) {

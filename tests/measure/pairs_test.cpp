@@ -6,6 +6,8 @@
 #include <map>
 #include <random>
 
+#include "measure/statistics.h"
+
 namespace fusetune::measure {
 namespace {
 
@@ -54,8 +56,14 @@ TEST(Pairs, EveryPlanStandsBesideABaselineOnAlternatingSides) {
 
 TEST(Pairs, OnePlanAlternatesAbBa) {
   Machine machine{.seconds = {1, 1}};
-  time_pairs(2, 4, machine.sampler(), 3);
+  time_pairs(2, 4, machine.sampler(), 0);
   EXPECT_EQ(machine.order, (std::vector<int>{1, 0, 0, 1, 1, 0, 0, 1}));
+}
+
+TEST(Pairs, TheNextPartBeginsOnTheOtherSide) {
+  Machine machine{.seconds = {1, 1}};
+  time_pairs(2, 3, machine.sampler(), 1);
+  EXPECT_EQ(machine.order, (std::vector<int>{0, 1, 1, 0, 0, 1}));
 }
 
 TEST(Pairs, DriftCancels) {
@@ -63,35 +71,6 @@ TEST(Pairs, DriftCancels) {
   const auto series = time_pairs(3, 100, machine.sampler(), 5);
   EXPECT_NEAR(ratio(series[1]), 1.0, 2e-3);
   EXPECT_NEAR(ratio(series[2]), 1.02, 2e-3);
-  EXPECT_TRUE(is_tied(ratio(series[1]), ratio_interval(series[1], 2, 100)));
-}
-
-TEST(Pairs, ClearlySlowerPlansAreDroppedEarly) {
-  Machine machine{.seconds = {1e-3, 1.5e-3, 1.001e-3, 1.02e-3}, .noise = 0.01};
-  const auto series = time_pairs(4, 160, machine.sampler(), 5);
-  EXPECT_TRUE(series[1].stopped_early);
-  EXPECT_EQ(series[1].plan_us.size(), 40U);
-  EXPECT_FALSE(series[2].stopped_early);
-  EXPECT_EQ(series[2].plan_us.size(), 160U);
-  EXPECT_FALSE(is_tied(ratio(series[1]), ratio_interval(series[1], 3, 160)));
-  EXPECT_TRUE(is_tied(ratio(series[2]), ratio_interval(series[2], 3, 160)));
-  EXPECT_FALSE(is_tied(ratio(series[3]), ratio_interval(series[3], 3, 160)));
-}
-
-TEST(Pairs, SimultaneousIntervalsOfEqualPlansRarelyClaimADifference) {
-  int claims = 0;
-  for (unsigned run = 0; run < 200; ++run) {
-    Machine machine{.seconds = {1, 1, 1, 1, 1}, .noise = 0.05};
-    machine.random.seed(run);
-    const auto series = time_pairs(5, 160, machine.sampler(), run);
-    bool claimed = false;
-    for (std::size_t plan = 1; plan < 5; ++plan) {
-      const Interval interval = ratio_interval(series[plan], 4, 160);
-      claimed = claimed || interval.low > 1 || interval.high < 1;
-    }
-    claims += claimed;
-  }
-  EXPECT_LE(claims, 20);  // 5 % of 200, and some luck
 }
 
 TEST(Pairs, SamplesAreCountedBeforehand) {

@@ -63,6 +63,7 @@ TEST(Protocol, RequestsReadBack) {
   request.whole = true;
   request.plans = {{kernel(), kernel()}, {}};
   request.pairs = 160;
+  request.part = 3;
   request.passes = 50;
   request.reference = {kernel()};
   request.reference_us = 0.1;
@@ -71,6 +72,7 @@ TEST(Protocol, RequestsReadBack) {
   EXPECT_EQ(back.number, request.number);
   EXPECT_TRUE(back.whole);
   EXPECT_EQ(back.pairs, 160);
+  EXPECT_EQ(back.part, 3);
   EXPECT_EQ(back.passes, 50);
   EXPECT_EQ(back.reference_us, 0.1);
   ASSERT_EQ(back.reference.size(), 1U);
@@ -220,11 +222,7 @@ TEST(Protocol, RepliesReadBackWithNumbersThatJsonLacks) {
   reply.measurement.reference_us = 17;
   reply.measurement.slowdown = 1.25;
   reply.level_us = 0.3;
-  reply.series = {{.outcome = Outcome::ok,
-                   .baseline_us = {1, 2},
-                   .plan_us = {3, 4},
-                   .dropped = 5,
-                   .stopped_early = true}};
+  reply.series = {{.outcome = Outcome::ok, .baseline_us = {1, 2}, .plan_us = {3, 4}, .dropped = 5}};
   reply.profile = {.outcome = Outcome::noisy,
                    .message = "busy",
                    .passes_us = {{0, 1.5}, {2, 4}},
@@ -251,7 +249,7 @@ TEST(Protocol, RepliesReadBackWithNumbersThatJsonLacks) {
   EXPECT_EQ(back.level_us, 0.3);
   ASSERT_EQ(back.series.size(), 1U);
   EXPECT_EQ(back.series[0].plan_us, (std::vector<double>{3, 4}));
-  EXPECT_TRUE(back.series[0].stopped_early);
+  EXPECT_EQ(back.series[0].dropped, 5);
   EXPECT_EQ(back.profile.outcome, Outcome::noisy);
   EXPECT_EQ(back.profile.message, "busy");
   EXPECT_EQ(back.profile.passes_us, reply.profile.passes_us);

@@ -56,6 +56,15 @@ TEST(Statistics, MedianIntervalHasTheTabulatedRanks) {
   }
 }
 
+TEST(Statistics, ValuesThatDependOnEachOtherCountAsFewer) {
+  // 40 that count as 20: ranks 6 and 15 of 20 are 12 and 29 of 40.
+  const Interval interval = median_interval(ranks(40), 0.05, 2);
+  EXPECT_EQ(interval.low, 12);
+  EXPECT_EQ(interval.high, 29);
+  EXPECT_TRUE(std::isinf(median_interval(ranks(40), 0.05, 8).low));  // as five
+  EXPECT_THROW(median_interval(ranks(40), 0.05, 0.5), base::InternalError);
+}
+
 TEST(Statistics, TooFewValuesClaimNothing) {
   for (int n = 0; n < 6; ++n) {
     const Interval interval = median_interval(ranks(n), 0.05);

@@ -1,0 +1,85 @@
+// A comparison of plans with a baseline: its pairs are taken in several processes, and its intervals cover
+// what differs between them.
+//
+// In one process the memory of a plan lies where it happens to lie, and its ratio to another plan is off by
+// as much as that is worth, however many pairs are taken (T. Kalibera and R. Jones, Rigorous benchmarking in
+// reasonable time, 2013; T. Mytkowicz et al., Producing wrong data without doing anything obviously wrong,
+// 2009). docs/method.md has what that is worth here. How much is in the data: pairs of one process that are
+// alike make the mean signs of processes differ more than signs drawn by lot would, and the pairs count as so
+// many fewer.
+//
+// A plan that is clearly apart is dropped early. Looking more than once costs error probability, which is
+// spent openly: a tenth at each early look, the rest at the end.
+#pragma once
+
+#include <vector>
+
+#include "measure/pairs.h"
+#include "measure/statistics.h"
+
+namespace fusetune::measure {
+
+/// Processes that the pairs are taken in; fewer where there would not be kLeastPairsOfProcess for each.
+inline constexpr int kMostProcesses = 8;
+inline constexpr int kLeastPairsOfProcess = 5;
+/// An early decision needs so many, and is looked for after every second one.
+inline constexpr int kProcessesOfFirstLook = 4;
+/// Beyond the tie band by this much, a plan need not be timed any longer.
+inline constexpr double kClearlyApart = 0.01;
+/// Error probability of all intervals of one comparison together.
+inline constexpr double kFamilyError = 0.05;
+/// How a comparison is taken and judged: those of another version are not comparable.
+inline constexpr int kComparisonVersion = 2;
+
+/// What was seen of one plan beside the baseline, process after process.
+struct PlanSeries {
+  PairSeries pairs;         // of all processes so far
+  std::vector<int> counts;  // of each
+  bool is_open = true;      // is timed in the next process
+  bool stopped_early = false;
+};
+
+/// How many pairs count as one, as those of one process are alike: sum over processes of n_j s_j^2 / (their
+/// number - 1), where s_j is the mean sign of (ratio - median ratio) over the n_j pairs of process j; one in
+/// the mean where they are no more alike than others. 1 for fewer than two processes.
+double design_effect(const PlanSeries& series);
+
+class Comparison {
+ public:
+  /// Of plans 1 .. plans-1 with plan 0, `pairs` pairs each.
+  Comparison(int plans, int pairs);
+
+  /// The plans that the next process times, the baseline first; empty: there is no next.
+  std::vector<int> next_plans() const;
+  /// How many pairs of each it takes, and its number.
+  int next_pairs() const;
+  int next_part() const { return part_; }
+  /// What time_pairs() gave for next_plans(). Plans that are clearly apart are not timed any longer.
+  void add(const std::vector<PairSeries>& part);
+  /// Plan `plan` failed: it is not timed any longer.
+  void take_out(int plan);
+
+  /// Takes what there is as the end of it.
+  const PairSeries& series(int plan) const;
+  /// Interval of the median ratio of `plan`, simultaneous over all plans and over the looks. Never below 0.
+  Interval interval(int plan) const;
+
+ private:
+  PlanSeries& at(int plan) { return plans_[static_cast<std::size_t>(plan)]; }
+  const PlanSeries& at(int plan) const { return plans_[static_cast<std::size_t>(plan)]; }
+  int early_looks() const;
+  void look();
+  void conclude();
+  Interval interval(int plan, bool early) const;
+
+  int pairs_;
+  int processes_;
+  int part_ = 0;
+  std::vector<PlanSeries> plans_;
+  double design_effect_ = 1;  // mean over all plans
+};
+
+/// Interval of the median ratio of pairs that were all taken in one process: it covers nothing else.
+Interval ratio_interval(const PairSeries& series);
+
+}  // namespace fusetune::measure
