@@ -57,8 +57,8 @@ int run_bench(Options& options) {
   RowsOutput output;
   int pairs = 40;
   mask_arguments.declare(options, true);
-  options.integer("--pairs", pairs, "N", "alternating pairs per plan; 40 screen, 160 can claim 1 %", 20,
-                  100000);
+  options.integer("--pairs", pairs, "N",
+                  "alternating pairs per plan, in up to eight processes; 40 screen, 160 compare", 20, 100000);
   output.declare(options);
   schedule.declare(options);
   session_arguments.declare(options);

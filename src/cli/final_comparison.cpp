@@ -21,13 +21,12 @@ using measure::Outcome;
 constexpr int kMaximumRounds = 4;
 /// Beside a new baseline only plans that are at most this much slower are timed again.
 constexpr double kWithinReach = 1.03;
-/// Pairs that can claim a difference of one percent, and pairs that screen. Between the two, as many as fit
-/// into SearchSettings::comparison_s.
+/// Pairs that tell plans two percent apart, and pairs that screen. Between the two, as many as fit into
+/// SearchSettings::comparison_s.
 constexpr int kMostPairs = 160, kLeastPairs = 40;
-/// Samples that a pair costs: two plans share one of the baseline.
-constexpr double kSamplesPerPair = 1.5;
 /// How often a finalist and its segments are timed in turn: enough for an interval of one or two percent.
-constexpr int kRoundsWithParts = 20, kLeastRounds = 6;
+/// Full turns, and as many on either side.
+constexpr int kRoundsWithParts = 4 * measure::kSamplesPerTurn, kLeastRounds = 2 * measure::kSamplesPerTurn;
 
 search::Contender contender_of(const store::ComparisonRecord& record) {
   const plan::FusionMask mask{record.plan.mask};
@@ -126,9 +125,11 @@ int FinalComparison::times_that_fit(const std::vector<Entry>& entries, double sa
   return static_cast<int>(std::clamp<double>(settings_.comparison_s / seconds, least, most));
 }
 
+/// Two plans share a turn of the baseline, and each turn begins with untimed passes.
 int FinalComparison::pairs_for(const std::vector<Entry>& entries) const {
   if (settings_.pairs > 0) return settings_.pairs;
-  return times_that_fit(entries, kSamplesPerPair, kLeastPairs, kMostPairs);
+  const double untimed = static_cast<double>(session_.untimed_passes()) / measure::kSamplesPerTurn;
+  return times_that_fit(entries, 1.5 * (1 + untimed), kLeastPairs, kMostPairs);
 }
 
 std::string FinalComparison::hash_of(const std::vector<Entry>& entries, int pairs) const {
@@ -275,7 +276,8 @@ std::vector<FinalComparison::Entry> FinalComparison::compare(std::vector<Entry> 
 /// Whole against the sum of its segments, beside each other: times taken minutes apart differ by more than
 /// what is asked here. The answer is complete without this, so that an interrupt only ends it.
 void FinalComparison::compare_with_parts(std::vector<Entry>& entries) {
-  const int rounds = times_that_fit(entries, 2, kLeastRounds, kRoundsWithParts);
+  const int fit = times_that_fit(entries, 2, kLeastRounds, kRoundsWithParts);
+  const int rounds = fit / kLeastRounds * kLeastRounds;
   const auto show = shows("plans beside their segments", "plans");
   int done = 0;
   try {

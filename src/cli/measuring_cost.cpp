@@ -10,6 +10,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "measure/sampling.h"
+#include "measure/timing.h"
 #include "search/plan_strategy.h"
 
 namespace fusetune::cli {
@@ -83,11 +84,14 @@ double setting(const std::string& settings, const std::string& name) {
   return 0;
 }
 
-/// Warm-up and samples, each beside about as much of the reference where there is one.
+/// Warm-up and samples, those of the reference included where there is one.
 double sampling_seconds(const measure::Measurement& measurement, const std::string& settings) {
   const double sample = std::max(setting(settings, "min_time"), 1e-6 * measurement.time.median_us);
-  const double beside = measurement.reference_us > 0 ? 2 : 1;
-  return measure::kWarmUpSeconds + beside * setting(settings, "samples") * sample;
+  const double reference = measurement.reference_us > 0
+                               ? std::max(setting(settings, "min_time"), 1e-6 * measurement.reference_us)
+                               : 0;
+  return measure::kWarmUpSeconds +
+         measure::least_series_seconds(static_cast<int>(setting(settings, "samples")), sample, reference);
 }
 
 const std::string& settings_of(const store::TuningRecord& record) { return record.key.settings; }

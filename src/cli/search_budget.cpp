@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "measure/sampling.h"
+#include "measure/timing.h"
 
 namespace fusetune::cli {
 namespace {
@@ -37,16 +38,16 @@ bool is_alike(const PastSearch& past, const BudgetInputs& inputs) {
          past.settings == inputs.settings;
 }
 
-/// What the samples take that the timing protocol asks for: each beside one of the reference, after a
-/// warm-up. Checking, starting workers and repeated samples come on top.
+/// What the samples take that the timing protocol asks for, those of the reference included, after a warm-up.
+/// Checking, starting workers and repeated samples come on top.
 Figure protocol_figure(const Rehearsal& rehearsal, const BudgetInputs& inputs) {
   double seconds = 0;
   bool recorded = true;
   for (const double us : rehearsal.expected_us) {
     recorded = recorded && us > 0;
-    const double pair =
-        std::max(inputs.min_sample_s, 1e-6 * us) + std::max(inputs.min_sample_s, 1e-6 * inputs.reference_us);
-    seconds += measure::kWarmUpSeconds + inputs.samples * pair;
+    seconds += measure::kWarmUpSeconds +
+               measure::least_series_seconds(inputs.samples, std::max(inputs.min_sample_s, 1e-6 * us),
+                                             std::max(inputs.min_sample_s, 1e-6 * inputs.reference_us));
   }
   return {seconds / inputs.devices, true,
           recorded ? "recorded times of this problem and the timing protocol" : "the timing protocol alone"};

@@ -12,6 +12,7 @@
 // spent openly: a tenth at each early look, the rest at the end.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "measure/pairs.h"
@@ -19,9 +20,10 @@
 
 namespace fusetune::measure {
 
-/// Processes that the pairs are taken in; fewer where there would not be kLeastPairsOfProcess for each.
+/// Processes that the pairs are taken in; fewer where there would not be kLeastPairsOfProcess for each, and
+/// an even number, as who stands on which side first alternates.
 inline constexpr int kMostProcesses = 8;
-inline constexpr int kLeastPairsOfProcess = 5;
+inline constexpr int kLeastPairsOfProcess = 2;
 /// An early decision needs so many, and is looked for after every second one.
 inline constexpr int kProcessesOfFirstLook = 4;
 /// Beyond the tie band by this much, a plan need not be timed any longer.
@@ -33,53 +35,62 @@ inline constexpr int kComparisonVersion = 2;
 
 /// What was seen of one plan beside the baseline, process after process.
 struct PlanSeries {
-  PairSeries pairs;         // of all processes so far
-  std::vector<int> counts;  // of each
-  bool is_open = true;      // is timed in the next process
+  PairSeries series;                  // of all processes so far
+  std::vector<int> pairs_of_process;  // of each
+  bool is_open = true;                // is timed in the next process
+  bool has_failed = false;
   bool stopped_early = false;
 };
 
 /// How many pairs count as one, as those of one process are alike: sum over processes of n_j s_j^2 / (their
 /// number - 1), where s_j is the mean sign of (ratio - median ratio) over the n_j pairs of process j; one in
-/// the mean where they are no more alike than others. 1 for fewer than two processes.
-double design_effect(const PlanSeries& series);
+/// the mean where they are no more alike than others. nullopt for fewer than two processes.
+std::optional<double> design_effect(const PlanSeries& plan);
 
 class Comparison {
  public:
   /// Of plans 1 .. plans-1 with plan 0, `pairs` pairs each.
   Comparison(int plans, int pairs);
 
-  /// The plans that the next process times, the baseline first; empty: there is no next.
+  /// The plans that the next process times, the baseline first; empty: there is no next. Where all others
+  /// have failed the baseline is timed alone.
   std::vector<int> next_plans() const;
-  /// How many pairs of each it takes, and its number.
+  /// How many pairs of each it takes: what is missing in equal shares, at most twice what that was at first.
   int next_pairs() const;
-  int next_part() const { return part_; }
+  int next_process() const { return process_; }
   /// What time_pairs() gave for next_plans(). Plans that are clearly apart are not timed any longer.
-  void add(const std::vector<PairSeries>& part);
+  void add(const std::vector<PairSeries>& taken);
   /// Plan `plan` failed: it is not timed any longer.
   void take_out(int plan);
 
-  /// Takes what there is as the end of it.
+  /// With the outcome that it would have if there were no more: `noisy` where too many pairs were
+  /// interrupted.
   const PairSeries& series(int plan) const;
   /// Interval of the median ratio of `plan`, simultaneous over all plans and over the looks. Never below 0.
+  /// Where so few pairs count as independent that no two of them enclose it as surely, all that was seen: the
+  /// medians of all eight processes lie on one side with a chance of 0.8 %. Infinite where there are fewer
+  /// processes.
   Interval interval(int plan) const;
 
  private:
   PlanSeries& at(int plan) { return plans_[static_cast<std::size_t>(plan)]; }
   const PlanSeries& at(int plan) const { return plans_[static_cast<std::size_t>(plan)]; }
+  int missing_pairs(const std::vector<int>& plans) const;
   int early_looks() const;
-  void look();
+  void find_design_effect();
+  void drop_clearly_apart();
   void conclude();
   Interval interval(int plan, bool early) const;
 
   int pairs_;
   int processes_;
-  int part_ = 0;
+  int process_ = 0;
   std::vector<PlanSeries> plans_;
   double design_effect_ = 1;  // mean over all plans
 };
 
-/// Interval of the median ratio of pairs that were all taken in one process: it covers nothing else.
+/// Interval of the median ratio of pairs that were all taken in one process, as if they were independent: it
+/// covers nothing else.
 Interval ratio_interval(const PairSeries& series);
 
 }  // namespace fusetune::measure

@@ -220,6 +220,7 @@ Json to_json(const WorkerSetup& setup) {
           {"cache", name(setup.cache)},
           {"samples", setup.samples},
           {"min_sample_seconds", setup.min_sample_seconds},
+          {"copies_stay", setup.copies_stay},
           {"rotation_bytes", setup.executor.rotation_bytes},
           {"flush_bytes", setup.executor.flush_bytes},
           {"image", setup.image},
@@ -241,6 +242,7 @@ WorkerSetup setup_from(const Json& json) {
           .cache = parse_cache_mode(json.at("cache").get<std::string>()),
           .samples = json.at("samples").get<int>(),
           .min_sample_seconds = json.at("min_sample_seconds").get<double>(),
+          .copies_stay = json.at("copies_stay").get<bool>(),
           .image = json.at("image").get<std::string>(),
           .progress = json.at("progress").get<std::string>()};
 }
@@ -370,7 +372,7 @@ std::string encode(const Request& request) {
                {"whole", request.whole},
                {"plans", std::move(plans)},
                {"pairs", request.pairs},
-               {"part", request.part},
+               {"process", request.process},
                {"passes", request.passes},
                {"reference", kernels_json(request.reference)},
                {"reference_us", request.reference_us},
@@ -391,7 +393,7 @@ Request decode_request(std::string_view text) {
     request.whole = json.at("whole").get<bool>();
     for (const Json& plan : json.at("plans")) request.plans.push_back(kernels_from(plan));
     request.pairs = json.at("pairs").get<int>();
-    request.part = json.at("part").get<int>();
+    request.process = json.at("process").get<int>();
     request.passes = json.at("passes").get<int>();
     request.reference = kernels_from(json.at("reference"));
     request.reference_us = json.at("reference_us").get<double>();

@@ -27,8 +27,9 @@ struct WorkerSetup {
   CacheMode cache = CacheMode::model;
   int samples = 12;
   double min_sample_seconds = 1e-3;
-  std::string image;     // path of the SharedImage
-  std::string progress;  // path of the Progress page
+  bool copies_stay = false;  // rotating copies of weights fit into the last-level cache
+  std::string image;         // path of the SharedImage
+  std::string progress;      // path of the Progress page
 };
 
 enum class Task : std::uint8_t { setup, check, measure, compare, run, parts, level, profile };
@@ -40,7 +41,7 @@ struct Request {
   bool whole = false;              // the kernels are a plan from hidden to output, not a segment
   std::vector<PlanKernels> plans;  // compare: all, [0] the baseline; others: one
   int pairs = 0;                   // compare, parts
-  int part = 0;                    // compare: which of its processes this is
+  int process = 0;                 // compare: which of its processes this is
   int passes = 0;                  // profile
   PlanKernels reference;           // measure: timed beside the candidate; empty: none
   double reference_us = 0;         // measure: what that takes by agreement
@@ -71,6 +72,7 @@ Reply decode_reply(std::string_view text);
 struct Progress {
   std::atomic<std::uint64_t> request;   // number of the last request that was begun
   std::atomic<std::uint64_t> steps;     // grows as long as work goes on
+  std::atomic<std::uint64_t> samples;   // of comparisons, taken by all workers so far
   std::atomic<std::int32_t> candidate;  // index into the request's plans of the one that runs
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "Progress is shared between processes");

@@ -93,7 +93,7 @@ std::string identity(const PlanKernels& kernels) {
 void conclude(PairedComparison& result, const PairSeries& series, const Interval& interval) {
   result.outcome = series.outcome;
   if (series.outcome != Outcome::ok) {
-    result.message = "other processes took the CPU from more than two thirds of its pairs";
+    result.message = "other processes took the CPU from too many of its pairs";
     return;
   }
   result.time_a = summarize(series.baseline_us);
@@ -168,12 +168,18 @@ struct Session::Impl {
     setup.device = options.device;
     setup.executor = executor;
     setup.executor.rotation_bytes = rotation_bytes(options.cache, problem, device.cache_bytes);
+    setup.copies_stay = copies_stay();
     if (options.cache == CacheMode::cold) setup.executor.flush_bytes = cache_flush_bytes(device.cache_bytes);
     setup.cache = options.cache;
     setup.samples = options.samples;
     setup.min_sample_seconds = options.min_sample_seconds;
     setup.image = needed_image().path();
     return setup;
+  }
+
+  /// Rotating copies of weights fit into the last-level cache, all of them.
+  bool copies_stay() const {
+    return rotation_bytes(options.cache, problem, device.cache_bytes) <= device.cache_bytes;
   }
 
   std::vector<std::unique_ptr<MeasuringUnit>> make_units() {
@@ -202,8 +208,8 @@ struct Session::Impl {
     return units.ask(unit, request_of(task, kernels, whole, timeout), {timeout, false});
   }
 
-  /// What a candidate's limit has to allow for its reference: one sample a sample, as many again where the
-  /// speed changes, on a machine several times slower than agreed.
+  /// What a candidate's limit has to allow for its reference: more than one sample a sample, as many again
+  /// where the speed changes, on a machine several times slower than agreed.
   double reference_seconds() const {
     constexpr double kSlower = 4;
     return reference.kernels.empty() ? 0
@@ -317,13 +323,8 @@ void Session::Impl::find_reference_now() {
 Exchange Session::Impl::ask_watched(MeasuringUnit& unit, Request request,
                                     const std::function<void(int)>& taken) {
   WorkerHost& host = unit.host;
-  const std::uint64_t before = host.steps() + request.plans.size();  // each is loaded, which is a step
-  if (taken) {
-    watch = [&taken, &host, before] {
-      const std::uint64_t steps = host.steps();
-      taken(static_cast<int>(steps > before ? steps - before : 0));
-    };
-  }
+  const std::uint64_t before = host.samples();
+  if (taken) watch = [&taken, &host, before] { taken(static_cast<int>(host.samples() - before)); };
   struct Unwatch {
     std::function<void()>& watch;
     ~Unwatch() { watch = {}; }
@@ -343,21 +344,22 @@ void Session::Impl::compare_live(MeasuringUnit& unit, std::span<const PlanKernel
 
   Comparison comparison(static_cast<int>(live.size()), pairs);
   const int all = samples_of_pairs(static_cast<int>(live.size()), pairs);
-  int before = 0;  // samples of earlier processes
-  const auto taken = [&](int samples) { progress(std::min(before + samples, all), all); };
+  int before = 0, now = 0;  // samples of earlier processes, of this one at most: some are taken again
+  const auto taken = [&](int samples) { progress(std::min(before + std::min(samples, now), all), all); };
   const DeviceLock::Hold hold = unit.lock.for_timing();
   for (std::vector<int> next; !(next = comparison.next_plans()).empty();) {
     Request request;
     request.task = Task::compare;
     request.whole = true;
     request.pairs = comparison.next_pairs();
-    request.part = comparison.next_part();
+    request.process = comparison.next_process();
+    now = samples_of_pairs(static_cast<int>(next.size()), request.pairs);
     for (const int plan : next) request.plans.push_back(plans[live[static_cast<std::size_t>(plan)]]);
-    if (request.part > 0) unit.host.retire();  // memory of the next lies elsewhere
+    if (request.process > 0) unit.host.retire();  // memory of the next lies elsewhere
     const Exchange exchange =
         ask_watched(unit, std::move(request), progress ? taken : std::function<void(int)>());
     if (exchange.outcome == Outcome::ok) {
-      before += samples_of_pairs(static_cast<int>(next.size()), comparison.next_pairs());
+      before += now;
       comparison.add(exchange.reply.series);
       continue;
     }
@@ -448,6 +450,12 @@ std::vector<PairedComparison> Session::compare_plans(std::span<const PlanKernels
     results[i].message = "the plan it was to be compared with failed: " + results[0].message;
   }
   return results;
+}
+
+int Session::untimed_passes() const {
+  if (impl_->options.cache == CacheMode::cold) return 0;
+  const bool all_copies = impl_->options.cache == CacheMode::model && impl_->copies_stay();
+  return all_copies ? static_cast<int>(impl_->problem.layers) : 1;
 }
 
 PairedComparison Session::compare_with_parts(const PlanKernels& plan, int rounds) {

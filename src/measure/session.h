@@ -32,8 +32,10 @@ std::string_view name(DeviceKind kind);
 /// Throws base::UsageError.
 DeviceKind parse_device_kind(std::string_view text);
 
-/// Of timing and of the messages to workers. Version 2 times candidates beside a reference.
-inline constexpr int kProtocolVersion = 2;
+/// Of timing and of the messages to workers. Version 2 times candidates beside a reference; in version 3 what
+/// takes turns with others does so for several samples, after untimed passes, and the rotation of copies goes
+/// on from one to the next.
+inline constexpr int kProtocolVersion = 3;
 
 struct SessionOptions {
   DeviceKind device = DeviceKind::cpu;
@@ -203,9 +205,12 @@ class Session {
   /// how many may have to be, a few times a second.
   std::vector<PairedComparison> compare_plans(std::span<const PlanKernels> plans, int pairs,
                                               const std::function<void(int, int)>& progress = {});
-  /// A plan's time over the sum of its segments' times, each timed as when it is screened: all in turn,
-  /// `rounds` times, so that the machine's drift cancels. ratio = whole / sum with its own 95 % interval;
-  /// time_a is the sum, time_b the plan. Nothing is checked: the plan and its segments must have been.
+  /// Passes that a plan runs untimed before a turn of samples, about.
+  int untimed_passes() const;
+  /// A plan's time over the sum of its segments' times, each timed as when it is screened: by turns, `rounds`
+  /// times each, so that the machine's drift cancels. ratio = whole / sum with a 95 % interval of its own,
+  /// which covers the one process that this is timed in; time_a is the sum, time_b the plan. Nothing is
+  /// checked: the plan and its segments must have been.
   PairedComparison compare_with_parts(const PlanKernels& plan, int rounds);
   /// Times each kernel of a plan in `passes` passes over it, which is checked first. Weights are where the
   /// cache mode has them.

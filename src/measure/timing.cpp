@@ -38,6 +38,13 @@ std::int64_t cache_flush_bytes(std::int64_t cache_bytes) {
   return std::max(4 * cache_bytes, kLeastFlushBytes);
 }
 
+double least_series_seconds(int samples, double sample_s, double reference_s) {
+  if (reference_s == 0) return (1 + samples) * sample_s;
+  const double turn = std::max<double>(kLeastGroup, std::ceil(kReferenceSamples * reference_s / sample_s));
+  const double turns = std::max(1.0, std::floor(samples / turn));
+  return (turns + samples) * sample_s + (turns + 1) * (1 + kReferenceSamples) * reference_s;
+}
+
 std::int64_t rotation_bytes(CacheMode mode, const block::Problem& problem, std::int64_t cache_bytes) {
   if (mode != CacheMode::model) return 0;
   std::int64_t block_bytes = 0;
@@ -53,11 +60,16 @@ void Timer::flush_caches() {
   if (mode_ == CacheMode::cold) executor_.flush_caches();
 }
 
+int Timer::next_copy(const TimedSequence& sequence) const {
+  return static_cast<int>(passes_ % sequence.copies);
+}
+
 /// Runs the passes back to back; seconds of all of them.
 double Timer::run_passes(TimedSequence& sequence, int passes) {
+  if (step_) step_();
   flush_caches();
-  const double seconds = sequence.kernels->run_timed(sequence.next_copy, passes);
-  sequence.next_copy = (sequence.next_copy + passes) % sequence.copies;
+  const double seconds = sequence.kernels->run_timed(next_copy(sequence), passes);
+  passes_ += passes;
   if (!std::isfinite(seconds) || seconds <= 0) {
     throw base::InternalError("the clock gave a time that is not positive for a launch sequence");
   }
@@ -84,14 +96,31 @@ Sample Timer::sample(TimedSequence& sequence) {
   return take_sample(run, sequence.passes, executor_.threads());
 }
 
+/// Runs until the caches are as this sequence leaves them: all copies once, where they stay in the cache. By
+/// whole samples: a GPU has them prepared as graphs.
+void Timer::settle(TimedSequence& sequence) {
+  if (sequence.passes == 0) calibrate(sequence);
+  if (mode_ == CacheMode::cold) return;
+  const int needed = copies_stay_ ? sequence.copies : 1;
+  for (int passes = 0; passes < needed; passes += sequence.passes) run_passes(sequence, sequence.passes);
+}
+
+std::vector<Sample> Timer::turn(TimedSequence& sequence, int count) {
+  settle(sequence);
+  std::vector<Sample> samples;
+  for (int i = 0; i < count; ++i) samples.push_back(sample(sequence));
+  return samples;
+}
+
 StampedPass Timer::stamped_pass(TimedSequence& sequence) {
   if (sequence.passes == 0) calibrate(sequence);
+  if (step_) step_();
   flush_caches();
   StampedPass pass;
   const ProcessTimes before = ProcessTimes::now();
-  pass.run = sequence.kernels->run_stamped(sequence.next_copy);
+  pass.run = sequence.kernels->run_stamped(next_copy(sequence));
   pass.interrupted = was_interrupted(before, ProcessTimes::now(), executor_.threads());
-  sequence.next_copy = (sequence.next_copy + 1) % sequence.copies;
+  ++passes_;
   return pass;
 }
 
@@ -136,23 +165,32 @@ class Timer::Series {
         100 * time.mad_us / time.median_us, 100 * kMostSpread);
   }
 
-  /// Microseconds of a pass; 0 without a reference. An interrupted one is taken again and counts as dropped.
+  /// Microseconds of a pass, the mean of a turn; 0 without a reference. An interrupted sample is taken again
+  /// and counts as dropped.
   double time_reference() {
     if (reference_.sequence == nullptr) return 0;
-    Sample sample = timer_.sample(*reference_.sequence);
-    for (; sample.interrupted; sample = timer_.sample(*reference_.sequence)) {
-      ++interrupted_;
-      if (too_often_interrupted()) return sample.seconds * 1e6;  // the series is noisy and ends
+    timer_.settle(*reference_.sequence);
+    double sum = 0;
+    for (int good = 0; good < kReferenceSamples;) {
+      const Sample sample = timer_.sample(*reference_.sequence);
+      if (sample.interrupted) {
+        ++interrupted_;
+        if (too_often_interrupted()) return sample.seconds * 1e6;  // the series is noisy and ends
+        continue;
+      }
+      references_us_.push_back(sample.seconds * 1e6);
+      sum += sample.seconds;
+      ++good;
     }
-    reference_seconds_ = sample.seconds * reference_.sequence->passes;
-    references_us_.push_back(sample.seconds * 1e6);
-    return references_us_.back();
+    reference_seconds_ = sum * reference_.sequence->passes;
+    return 1e6 * sum / kReferenceSamples;
   }
 
-  /// Good samples, for about as long as a reference sample takes. Without a reference: all of them.
+  /// Good samples, a turn of them. Without a reference: all.
   std::vector<double> take_group() {
     std::vector<double> group;
     const auto left = static_cast<std::size_t>(count_) - taken_.samples_us.size();
+    timer_.settle(sequence_);
     for (double seconds = 0; group.size() < left && !too_often_interrupted();) {
       const Sample sample = timer_.sample(sequence_);
       if (sample.interrupted) {
@@ -161,7 +199,9 @@ class Timer::Series {
       }
       group.push_back(sample.seconds * 1e6);
       seconds += sample.seconds * sequence_.passes;
-      if (reference_.sequence != nullptr && seconds >= reference_seconds_) break;
+      const bool is_turn = group.size() >= kLeastGroup && seconds >= reference_seconds_;
+      const bool leaves_a_turn = left - group.size() >= kLeastGroup;
+      if (reference_.sequence != nullptr && is_turn && leaves_a_turn) break;
     }
     return group;
   }
@@ -186,7 +226,7 @@ class Timer::Series {
   int count_;
   SampleSeries taken_;
   std::vector<double> references_us_;
-  double reference_seconds_ = 0;  // of the last reference sample, all passes
+  double reference_seconds_ = 0;  // of the last reference's samples, all passes
   int interrupted_ = 0, unsteady_ = 0;
 };
 

@@ -69,8 +69,10 @@ class Worker {
         page_(SharedMemory::open(setup.progress, sizeof(Progress), /*writable=*/true)),
         progress_(*reinterpret_cast<Progress*>(page_.data())),
         device_(make_executor(setup, mask_, image_.data())),
-        timer_(*device_, setup.cache, setup.min_sample_seconds),
-        bench_{setup_.problem, mask_, image_, *device_} {}
+        timer_(*device_, setup.cache, setup.min_sample_seconds, setup.copies_stay),
+        bench_{setup_.problem, mask_, image_, *device_} {
+    timer_.announce([this] { ++progress_.steps; });
+  }
 
   Reply answer(const Request& request) {
     progress_.candidate = 0;
@@ -173,7 +175,6 @@ class Worker {
     }
     TimedSequence sequence = reference_->sequence();
     sequence.passes = reference_sequence_.passes;
-    sequence.next_copy = reference_sequence_.next_copy % sequence.copies;
     reference_sequence_ = std::move(sequence);
   }
 
@@ -186,12 +187,13 @@ class Worker {
       candidates.push_back(std::make_unique<Candidate>(bench_, request.plans[i], /*whole=*/true));
       sequences.push_back(candidates.back()->sequence());
     }
-    const Sampler sample = [&](int index) {
+    const Turn turn = [&](int index, int samples) {
       progress_.candidate = index;
-      ++progress_.steps;
-      return timer_.sample(sequences[static_cast<std::size_t>(index)]);
+      std::vector<Sample> taken = timer_.turn(sequences[static_cast<std::size_t>(index)], samples);
+      progress_.samples += taken.size();
+      return taken;
     };
-    return time_pairs(static_cast<int>(request.plans.size()), request.pairs, sample, request.part);
+    return time_pairs(static_cast<int>(request.plans.size()), request.pairs, turn, request.process);
   }
 
   /// The "baseline" is the plan's kernels, each timed as the segment it is.
@@ -205,21 +207,19 @@ class Worker {
       segments.push_back(std::make_unique<Candidate>(bench_, std::span(&kernel, 1), /*whole=*/false));
       parts.push_back(segments.back()->sequence());
     }
-    const auto timed = [&](TimedSequence& sequence) {
-      ++progress_.steps;
-      return timer_.sample(sequence);
-    };
-    const Sampler sample = [&](int index) {
-      if (index == 1) return timed(whole);
-      Sample sum;
+    const Turn turn = [&](int index, int samples) {
+      if (index == 1) return timer_.turn(whole, samples);
+      std::vector<Sample> sums(static_cast<std::size_t>(samples));
       for (TimedSequence& part : parts) {
-        const Sample one = timed(part);
-        sum.seconds += one.seconds;
-        sum.interrupted |= one.interrupted;
+        const std::vector<Sample> one = timer_.turn(part, samples);
+        for (std::size_t i = 0; i < sums.size(); ++i) {
+          sums[i].seconds += one[i].seconds;
+          sums[i].interrupted |= one[i].interrupted;
+        }
       }
-      return sum;
+      return sums;
     };
-    return time_pairs(2, request.pairs, sample, request.part).at(1);
+    return time_pairs(2, request.pairs, turn, request.process).at(1);
   }
 
   PlanProfile profile(const Request& request) {
@@ -230,7 +230,6 @@ class Worker {
     std::optional<double> begin;
     while (static_cast<int>(profile.passes_us.size()) < request.passes &&
            !is_noisy(profile.dropped, request.passes)) {
-      ++progress_.steps;
       const StampedPass pass = timer_.stamped_pass(sequence);
       if (pass.interrupted) {
         ++profile.dropped;

@@ -53,8 +53,8 @@ class WorkerHost {
   /// Starts the worker where none runs, as the next request would. Throws base::EnvironmentError where it
   /// does not start or cannot use its device.
   void start();
-  /// Steps that workers have reported so far.
-  std::uint64_t steps() const { return progress().steps; }
+  /// Samples of comparisons that workers have reported so far.
+  std::uint64_t samples() const { return progress().samples; }
   /// Ends the worker: its memory may have been damaged. The next request starts another.
   void retire();
 

@@ -202,12 +202,12 @@ TEST(MeasuringCost, IsThatOfTheSamplesWhereNoSearchSays) {
   add_run(contents, "random", R"({"took": 3})");
   add_run(contents, "mask", R"({"took": {"measure_s": 1, "measured": 2}})");  // too few
   const MeasuringCost cost = measuring_cost(contents);
-  EXPECT_DOUBLE_EQ(cost.kernel_s, 0.005 + 10 * 0.001);
-  EXPECT_DOUBLE_EQ(cost.plan_s, 0.005 + 10 * 0.004);
+  EXPECT_DOUBLE_EQ(cost.kernel_s, 0.005 + 11 * 0.001);
+  EXPECT_DOUBLE_EQ(cost.plan_s, 0.005 + 11 * 0.004);
   EXPECT_THAT(cost.source, HasSubstr("timing protocol"));
   contents.segments[0].measurement.reference_us = contents.plans[0].measurement.reference_us = 4000;
-  EXPECT_DOUBLE_EQ(measuring_cost(contents).plan_s, 0.005 + 2 * 10 * 0.004)
-      << "as much of the reference beside it";
+  EXPECT_DOUBLE_EQ(measuring_cost(contents).plan_s, 0.005 + (11 + 2 * 3) * 0.004)
+      << "between two turns of the reference";
 }
 
 }  // namespace

@@ -71,11 +71,7 @@ measure::Reply measured_reply() {
                           .not_finite = 4,
                           .note = "note"}};
   reply.measurement.samples_us = {3, 1, 2.5};
-  reply.series = {{.outcome = measure::Outcome::ok,
-                   .baseline_us = {1, 2},
-                   .plan_us = {3, 4},
-                   .dropped = 5,
-                   .stopped_early = true}};
+  reply.series = {{.outcome = measure::Outcome::ok, .baseline_us = {1, 2}, .plan_us = {3, 4}, .dropped = 5}};
   return reply;
 }
 

@@ -63,7 +63,7 @@ TEST(Protocol, RequestsReadBack) {
   request.whole = true;
   request.plans = {{kernel(), kernel()}, {}};
   request.pairs = 160;
-  request.part = 3;
+  request.process = 3;
   request.passes = 50;
   request.reference = {kernel()};
   request.reference_us = 0.1;
@@ -72,7 +72,7 @@ TEST(Protocol, RequestsReadBack) {
   EXPECT_EQ(back.number, request.number);
   EXPECT_TRUE(back.whole);
   EXPECT_EQ(back.pairs, 160);
-  EXPECT_EQ(back.part, 3);
+  EXPECT_EQ(back.process, 3);
   EXPECT_EQ(back.passes, 50);
   EXPECT_EQ(back.reference_us, 0.1);
   ASSERT_EQ(back.reference.size(), 1U);
@@ -182,6 +182,7 @@ TEST(Protocol, SetupReadsBack) {
                    .cache = CacheMode::cold,
                    .samples = 5,
                    .min_sample_seconds = 1e-4,
+                   .copies_stay = true,
                    .image = "/proc/1/fd/5",
                    .progress = "/proc/1/fd/6"};
   request.setup.problem.eps = 1e-12;
@@ -194,6 +195,7 @@ TEST(Protocol, SetupReadsBack) {
   EXPECT_EQ(back.cache, CacheMode::cold);
   EXPECT_EQ(back.samples, 5);
   EXPECT_EQ(back.min_sample_seconds, 1e-4);
+  EXPECT_TRUE(back.copies_stay);
   EXPECT_EQ(back.executor.rotation_bytes, 7);
   EXPECT_EQ(back.executor.flush_bytes, 9);
   EXPECT_EQ(back.image, "/proc/1/fd/5");

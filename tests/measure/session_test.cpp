@@ -454,6 +454,42 @@ TEST_F(SessionTest, APlanThatFailsWhileComparedIsTakenOut) {
   EXPECT_FALSE(without[1].message.empty());
 }
 
+TEST_F(SessionTest, EachShareOfAComparisonHasAProcessOfItsOwn) {
+  const block::Problem problem = small_problem();
+  SessionOptions options = quick_options();
+  options.cache = CacheMode::cold;  // a pass per sample
+  Session session(problem, options);
+  // Two runs to check it, one to warm up, five samples, at most fifteen; four times six in one process were
+  // too many.
+  const std::string mortal = "static int runs = 0; if (++runs > 20) __builtin_trap();";
+  const auto kernels =
+      compile(session, {block_kernel(problem, "steady"), block_kernel(problem, "mortal", 1, mortal)});
+  const auto results =
+      session.compare_plans(std::vector{PlanKernels{kernels[0]}, PlanKernels{kernels[1]}}, 20);
+  EXPECT_TRUE(results[1].outcome == Outcome::ok || results[1].outcome == Outcome::noisy)
+      << results[1].message;
+}
+
+TEST_F(SessionTest, AFailedPlanLeavesTheBaselineItsTime) {
+  const block::Problem problem = small_problem();
+  SessionOptions options = quick_options();
+  options.threads = 1;
+  Session session(problem, options);
+  const std::string later = "static int runs = 0; if (++runs > 4) __builtin_trap();";
+  const auto kernels =
+      compile(session, {block_kernel(problem, "alone"), block_kernel(problem, "later_alone", 1, later)});
+  int most = 0;
+  const auto results = session.compare_plans(std::vector{PlanKernels{kernels[0]}, PlanKernels{kernels[1]}},
+                                             40, [&most](int taken, int /*all*/) {
+                                               EXPECT_GE(taken, most);
+                                               most = taken;
+                                             });
+  EXPECT_EQ(results[1].outcome, Outcome::crashed) << results[1].message;
+  if (results[0].outcome == Outcome::noisy) GTEST_SKIP() << "this machine is too busy to time anything";
+  EXPECT_EQ(results[0].outcome, Outcome::ok) << results[0].message;
+  EXPECT_GE(results[0].pairs, 32);
+}
+
 TEST_F(SessionTest, EveryCacheModeTimes) {
   const block::Problem problem = small_problem();
   for (const CacheMode mode : {CacheMode::model, CacheMode::warm, CacheMode::cold}) {

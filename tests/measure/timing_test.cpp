@@ -71,6 +71,33 @@ TEST_F(TimingTest, OnlyColdFlushesCaches) {
   EXPECT_EQ(executor.flushes, 0);
 }
 
+TEST_F(TimingTest, TheRotationGoesOnFromOneSequenceToTheNext) {
+  Timer timer(executor, CacheMode::model, 1e-4);
+  TimedSequence other = sequence;
+  timer.sample(sequence);
+  timer.sample(other);
+  const int last = passes.back();
+  passes.clear();
+  timer.sample(sequence);
+  EXPECT_EQ(passes.front(), (last + 1) % 3);  // what the other has read longest ago
+}
+
+TEST_F(TimingTest, ATurnBeginsWhenTheCachesAreItsOwn) {
+  struct Case {
+    CacheMode mode;
+    bool copies_stay;
+    int untimed;
+  };
+  for (const Case& one : {Case{CacheMode::model, true, 3}, Case{CacheMode::model, false, 1},
+                          Case{CacheMode::warm, false, 1}, Case{CacheMode::cold, true, 0}}) {
+    Timer timer(executor, one.mode, 1e-9, one.copies_stay);  // a pass is long enough for a sample
+    timer.sample(sequence);
+    passes.clear();
+    EXPECT_EQ(timer.turn(sequence, 4).size(), 4U);
+    EXPECT_EQ(static_cast<int>(passes.size()), one.untimed + 4) << name(one.mode);
+  }
+}
+
 TEST_F(TimingTest, AStampedPassGoesOnWithTheCopies) {
   Timer timer(executor, CacheMode::model, 1e-4);
   timer.sample(sequence);
@@ -94,6 +121,13 @@ TEST_F(TimingTest, ASeriesIsCompleteOrNoisy) {
     EXPECT_EQ(series.dropped, 3);
   }
   for (const double sample : series.samples_us) EXPECT_GE(sample, 20);
+}
+
+TEST(LeastSeriesSeconds, CountsTurns) {
+  EXPECT_DOUBLE_EQ(least_series_seconds(12, 3, 0), 13 * 3);
+  EXPECT_DOUBLE_EQ(least_series_seconds(12, 3, 2), 2 * 7 * 3 + 3 * 3 * 2);
+  EXPECT_DOUBLE_EQ(least_series_seconds(12, 1, 5), 13 * 1 + 2 * 3 * 5);  // ten last as long as two references
+  EXPECT_DOUBLE_EQ(least_series_seconds(3, 1, 5), 4 * 1 + 2 * 3 * 5);
 }
 
 TEST(RotationBytes, TheModelsWeightsOrWhatExceedsTheCache) {
