@@ -312,6 +312,7 @@ std::optional<FinalResult> FinalComparison::time(const std::vector<search::Final
     }
   }
   if (!result.reused) {
+    settings_.begins_work();
     compile(entries);
     if (leave_out_unavailable(entries)) result.hash = hash_of(entries, pairs);
     for (Entry& entry : entries)

@@ -82,7 +82,7 @@ std::vector<search::Finalist> GuidedSearch::finalists() const {
 
 std::optional<PlanCounts> GuidedSearch::plan_counts() const {
   if (refinement_ == nullptr) return std::nullopt;
-  return PlanCounts{refinement_->timed(), refinement_->predicted()};
+  return PlanCounts{plans_->counts().candidates(), refinement_->timed(), refinement_->predicted()};
 }
 
 }  // namespace fusetune::cli

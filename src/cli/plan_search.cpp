@@ -68,7 +68,7 @@ PlanSearch::PlanSearch(measure::Session& session, store::TuningStore& store, std
       best_us_(std::numeric_limits<double>::infinity()) {}
 
 double PlanSearch::seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() - not_counted_s_;
 }
 
 std::optional<lower::AnySchedule> PlanSearch::schedule(int variant) const {
@@ -132,6 +132,7 @@ std::vector<PlanSearch::Job> PlanSearch::prepare(const std::vector<search::PlanC
 /// Leaves the jobs whose kernels compiled; the others are finished as failures.
 void PlanSearch::compile(std::vector<Job>& jobs, SearchProgress& progress) {
   if (jobs.empty()) return;  // all answered by the store
+  not_counted_s_ += settings_.begins_work();
   std::vector<PlanJob> plans;
   for (Job& job : jobs) plans.push_back(std::move(job.job));
   const auto results = compile_plans(session_, plans, [&](int done, int total) {
@@ -254,7 +255,7 @@ Untimed PlanSearch::untimed() const {
 }
 
 std::optional<PlanCounts> PlanSearch::plan_counts() const {
-  return PlanCounts{static_cast<std::int64_t>(timed_.size()), strategy_->predicted()};
+  return PlanCounts{counts_.candidates(), static_cast<std::int64_t>(timed_.size()), strategy_->predicted()};
 }
 
 std::vector<search::Finalist> PlanSearch::finalists() const {

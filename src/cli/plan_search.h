@@ -77,6 +77,7 @@ class PlanSearch : public Searcher {
   std::vector<Job> noisy_;  // measured again when the strategy waits
   double best_us_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double not_counted_s_ = 0;  // since then
 };
 
 }  // namespace fusetune::cli

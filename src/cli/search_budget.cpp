@@ -180,6 +180,17 @@ Budget make_budget(const Rehearsal& rehearsal, const BudgetInputs& inputs) {
   return budget;
 }
 
+Budget answered_budget(std::int64_t kernels, std::int64_t plans) {
+  return make_budget({.kernels = kernels,
+                      .plans = plans,
+                      .known = kernels + plans,
+                      .counts = Counts::exact,
+                      .sources = {},
+                      .expected_us = {},
+                      .finals_known = true},
+                     {});
+}
+
 Budget predict_budget(const std::string& strategy, measure::Session& session,
                       const measure::SessionOptions& session_options, store::TuningStore& store,
                       const SearchSettings& settings) {

@@ -71,8 +71,12 @@ struct BudgetInputs {
 };
 Budget make_budget(const Rehearsal& rehearsal, const BudgetInputs& inputs);
 
-/// The prediction for this search: what --dry-run prints and a search stores as it begins. Reads store and
-/// kernel cache, writes neither, compiles nothing.
+/// That of a search which the database has answered: so many candidates, and a comparison that was made
+/// before.
+Budget answered_budget(std::int64_t kernels, std::int64_t plans);
+
+/// The prediction for this search: what --dry-run prints, and what a search compares itself with that has
+/// something to measure. Reads store and kernel cache, writes neither, compiles nothing.
 Budget predict_budget(const std::string& strategy, measure::Session& session,
                       const measure::SessionOptions& session_options, store::TuningStore& store,
                       const SearchSettings& settings);

@@ -30,7 +30,7 @@ namespace {
 
 /// What a run's row says of how it was made: program, command, and what decides what was measured how. JSON.
 std::string provenance(const SearchRequest& request, const measure::SessionOptions& session,
-                       const SearchSettings& settings, const Budget& predicted) {
+                       const SearchSettings& settings) {
   const auto given = [](const auto& limit) { return limit ? nlohmann::json(*limit) : nlohmann::json(); };
   const nlohmann::ordered_json json = {{"fusetune", FUSETUNE_VERSION},
                                        {"command", request.command},
@@ -47,8 +47,7 @@ std::string provenance(const SearchRequest& request, const measure::SessionOptio
                                        {"data", settings.data},
                                        {"cache_mode", settings.cache_mode},
                                        {"protocol", measure::kProtocolVersion},
-                                       {"settings", settings.timing},
-                                       {"predicted", to_json(predicted)}};
+                                       {"settings", settings.timing}};
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);  // paths may be no UTF-8
 }
 
@@ -56,17 +55,17 @@ std::string provenance(const SearchRequest& request, const measure::SessionOptio
 class SearchRun {
  public:
   SearchRun(SearchRequest request, measure::Session& session, const measure::SessionOptions& session_options)
-      : request_(std::move(request)), session_(session), store_(request_.database), reference_(session) {
+      : request_(std::move(request)),
+        session_(session),
+        session_options_(session_options),
+        store_(request_.database),
+        reference_(session) {
     begin_report();
     note_abandoned();
     settings_ = search_settings(request_, session_options, reference_.hash());
-    report_.predicted = predict_budget(request_.strategy, session, session_options, store_, settings_);
-    if (report_.predicted->total_s() != 0.0) {
-      session.prepare();
-      start_ = Clock::now();  // what is predicted begins here
-    }
+    settings_.begins_work = [this] { return predict(); };
     report_.run = store_.begin_run(report_.problem_key, {report_.fingerprint, session.environment().fields},
-                                   provenance(request_, session_options, settings_, *report_.predicted));
+                                   provenance(request_, session_options, settings_));
     session.time_beside([this] { return timing_reference(); });
   }
 
@@ -86,12 +85,15 @@ class SearchRun {
                            : "it stopped before some plan had a valid kernel for each of its segments");
       progress.say(fmt::format("timing {} plan{} whole", finalists.size(), finalists.size() == 1 ? "" : "s"));
       const Clock::time_point finals = Clock::now();
+      const double not_counted_s = not_counted_s_;
       const std::optional<FinalResult> result =
           FinalComparison(session_, store_, report_.run, settings_, progress)
               .time(finalists, [this](int variant) { return searcher_->schedule(variant); });
       progress.clear();
-      if (result && !result->reused) report_.took.finals_s = seconds_since(finals);
-      report_.took.total_s = seconds_since(start_);
+      if (result && !result->reused)
+        report_.took.finals_s = seconds_since(finals) - (not_counted_s_ - not_counted_s);
+      report_.took.total_s = seconds_since(start_) - not_counted_s_;
+      if (!report_.predicted) note_answered();
       if (!result) return nothing("no finalist gave the right result when run as a whole");
       return found(*result);
     } catch (const Interrupted&) {
@@ -128,6 +130,18 @@ class SearchRun {
         dead, dead == 1 ? "" : "s", dead == 1 ? "s" : ""));
   }
 
+  /// What is left to do, before the first of it: nothing that can be waited for is asked of a search that the
+  /// database answers. Seconds of this, and of the session's preparations.
+  double predict() {
+    if (report_.predicted) return 0;
+    const Clock::time_point before = Clock::now();
+    report_.predicted = predict_budget(request_.strategy, session_, session_options_, store_, settings_);
+    session_.prepare();
+    const double seconds = seconds_since(before);
+    not_counted_s_ += seconds;
+    return seconds;
+  }
+
   /// The plan that candidates are timed beside, and what it takes by agreement with earlier searches.
   measure::TimingReference timing_reference() {
     const auto known = store_.reference_time(report_.problem_key, report_.fingerprint, settings_.cache_mode,
@@ -146,12 +160,19 @@ class SearchRun {
   /// Up to here, the finals not begun.
   void note_time() {
     const measure::Spent& spent = session_.spent();
-    report_.took = {.total_s = seconds_since(start_),
+    report_.took = {.total_s = seconds_since(start_) - not_counted_s_,
                     .compile_s = spent.compile_s,
                     .compiled = spent.compiled,
                     .measure_s = spent.measure_s,
                     .measured = spent.measured,
                     .devices = static_cast<int>(session_.devices().size())};
+  }
+
+  void note_answered() {
+    const std::int64_t all = tuned_kernels_ + searcher_->counts().candidates();
+    const std::optional<PlanCounts> counts = searcher_->plan_counts();
+    const std::int64_t plans = counts ? counts->tried : 0;
+    report_.predicted = answered_budget(all - plans, plans);
   }
 
   std::uint64_t seed() const { return session_.problem().seed; }
@@ -186,6 +207,7 @@ class SearchRun {
     const SegmentSearch& tuned = *tuning;
     run(std::move(tuning), progress);
     if (!report_.stopped.empty()) return;
+    tuned_kernels_ = tuned.counts().candidates();
     VariantSchedules schedules = choose_schedules(session_, store_, settings_, tuned.best());
     plans_ = runnable_plans(schedules);
     if (settings_.stop.seconds)  // at least one plan
@@ -271,11 +293,14 @@ class SearchRun {
 
   SearchRequest request_;
   Clock::time_point start_ = Clock::now();
+  double not_counted_s_ = 0;  // since then
   measure::Session& session_;
+  const measure::SessionOptions& session_options_;
   store::TuningStore store_;
   AllFusedReference reference_;
   SearchReport report_;
   SearchSettings settings_, tuning_settings_;
+  std::int64_t tuned_kernels_ = 0;  // before whole plans
   std::vector<plan::FusionPlan> plans_;
   std::unique_ptr<search::FittedPlanModel> model_;
   std::unique_ptr<search::FittedSegmentModel> segment_model_;

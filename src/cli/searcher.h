@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -42,6 +43,9 @@ struct SearchSettings {
   store::Limits limits;        // of one candidate
   std::string data;            // "generated", or a hash of the weights and input files
   std::string repeat_options;  // of a command line that repeats one candidate
+  /// Called before anything is compiled to be measured, each time: a search that the database answers never
+  /// gets there. Seconds that this took for itself, which no limit counts.
+  std::function<double()> begins_work = [] { return 0.0; };
 };
 
 struct FailedCandidate {
@@ -127,7 +131,8 @@ struct Untimed {
 
 /// Of a search that timed plans whole.
 struct PlanCounts {
-  std::int64_t timed = 0;
+  std::int64_t tried = 0;
+  std::int64_t timed = 0;      // of these, what has a time
   std::int64_t predicted = 0;  // from those that were timed
 };
 

@@ -50,7 +50,7 @@ SegmentSearch::SegmentSearch(measure::Session& session, store::TuningStore& stor
       best_sum_us_(std::numeric_limits<double>::infinity()) {}
 
 double SegmentSearch::seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() - not_counted_s_;
 }
 
 codegen::AnyKernel SegmentSearch::generate(int variant, const lower::AnySchedule& schedule) const {
@@ -167,6 +167,7 @@ void SegmentSearch::show(SearchProgress& progress, const std::string& doing) con
 /// The jobs whose kernels compiled; the others are finished as failures.
 std::vector<SegmentSearch::Job> SegmentSearch::compile(std::vector<Job> jobs, SearchProgress& progress) {
   if (jobs.empty()) return jobs;  // all answered by the store
+  not_counted_s_ += settings_.begins_work();
   std::vector<codegen::AnyKernel> sources;
   for (const Job& job : jobs) sources.push_back(job.source);
   std::vector<CompileResult> results = session_.compile(

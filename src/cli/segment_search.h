@@ -83,6 +83,7 @@ class SegmentSearch : public Searcher {
   std::vector<Job> noisy_;  // measured again when the strategy waits
   double best_sum_us_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double not_counted_s_ = 0;  // since then
 };
 
 }  // namespace fusetune::cli

@@ -71,6 +71,14 @@ TEST(SearchBudget, WithoutABasisNothingIsInvented) {
   EXPECT_THAT(compare_with(budget, kEarlier), HasSubstr("predicted not known (compile not known"));
 }
 
+TEST(SearchBudget, ASearchThatTheDatabaseAnsweredHadNothingLeft) {
+  const Budget budget = answered_budget(100, 20);
+  EXPECT_EQ(budget.known, 120);
+  EXPECT_EQ(budget.to_measure, 0);
+  EXPECT_EQ(budget.counts, Counts::exact);
+  EXPECT_EQ(budget.total_s(), 0.0);
+}
+
 TEST(SearchBudget, NothingLeftTakesNoTime) {
   Rehearsal rehearsal;
   rehearsal.kernels = rehearsal.known = 14;

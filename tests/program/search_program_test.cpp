@@ -87,7 +87,7 @@ exec c++ "$@"
     const nlohmann::json second = json(search(options));
     SCOPED_TRACE(first["search"].dump() + "\nthen " + second["search"].dump());
     EXPECT_GE(first["search"]["plans"]["timed"], 2);
-    EXPECT_GE(first["search"]["plans"]["predicted"], 1000);
+    EXPECT_GE(first["search"]["plans"]["predicted"], 100) << "made of the kernels that were timed";
     EXPECT_GT(first["best"]["sum_us"], 0);
     EXPECT_GE(first["certificate"]["gain"], 0);
     EXPECT_EQ(second["search"]["measured"], 0);
