@@ -457,13 +457,22 @@ TEST_F(SessionTest, APlanThatFailsWhileComparedIsTakenOut) {
 TEST_F(SessionTest, EachShareOfAComparisonHasAProcessOfItsOwn) {
   const block::Problem problem = small_problem();
   SessionOptions options = quick_options();
-  options.cache = CacheMode::cold;  // a pass per sample
+  options.threads = 1;
   Session session(problem, options);
-  // Two runs to check it, one to warm up, five samples, at most fifteen; four times six in one process were
-  // too many.
-  const std::string mortal = "static int runs = 0; if (++runs > 20) __builtin_trap();";
-  const auto kernels =
-      compile(session, {block_kernel(problem, "steady"), block_kernel(problem, "mortal", 1, mortal)});
+  // The first process loads it twice, to check and to time it, the others once.
+  const std::string counts_its_loads = R"(
+    char* get(const char*) __asm__("getenv");
+    int set(const char*, const char*, int) __asm__("setenv");
+    static bool is_counted = false;
+    if (!is_counted) {
+      const char* loads = get("FUSETUNE_TEST_LOADS");
+      if (loads != nullptr && loads[0] == '2') __builtin_trap();
+      set("FUSETUNE_TEST_LOADS", loads == nullptr ? "1" : "2", 1);
+    }
+    is_counted = true;
+  )";
+  const auto kernels = compile(
+      session, {block_kernel(problem, "lasting"), block_kernel(problem, "counting", 1, counts_its_loads)});
   const auto results =
       session.compare_plans(std::vector{PlanKernels{kernels[0]}, PlanKernels{kernels[1]}}, 20);
   EXPECT_TRUE(results[1].outcome == Outcome::ok || results[1].outcome == Outcome::noisy)

@@ -38,7 +38,7 @@ TEST_F(DryRun, PredictsASearchAndTheOneAfterIt) {
   EXPECT_EQ(made["predicted"]["to_measure"], 30);
   EXPECT_GT(made["took"]["measure_s"], 0);
   EXPECT_GE(made["took"]["total_s"], made["took"]["measure_s"]);
-  EXPECT_EQ(ask("SELECT json_extract(options, '$.predicted.to_measure') FROM search_run"), 30);
+  EXPECT_EQ(ask("SELECT json_extract(result, '$.predicted.to_measure') FROM search_run"), 30);
 
   std::filesystem::permissions(at("small.db"), std::filesystem::perms::owner_read);
   const std::string database = base::read_file(at("small.db"));
