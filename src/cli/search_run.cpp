@@ -84,15 +84,13 @@ class SearchRun {
                            ? "no complete plan has a valid kernel for each of its segments"
                            : "it stopped before some plan had a valid kernel for each of its segments");
       progress.say(fmt::format("timing {} plan{} whole", finalists.size(), finalists.size() == 1 ? "" : "s"));
-      const Clock::time_point finals = Clock::now();
-      const double not_counted_s = not_counted_s_;
+      const double before_finals_s = counted_seconds();
       const std::optional<FinalResult> result =
           FinalComparison(session_, store_, report_.run, settings_, progress)
               .time(finalists, [this](int variant) { return searcher_->schedule(variant); });
       progress.clear();
-      if (result && !result->reused)
-        report_.took.finals_s = seconds_since(finals) - (not_counted_s_ - not_counted_s);
-      report_.took.total_s = seconds_since(start_) - not_counted_s_;
+      report_.took.total_s = counted_seconds();
+      if (result && !result->reused) report_.took.finals_s = report_.took.total_s - before_finals_s;
       if (!report_.predicted) note_answered();
       if (!result) return nothing("no finalist gave the right result when run as a whole");
       return found(*result);
@@ -157,10 +155,13 @@ class SearchRun {
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
+  /// Since it began, what prediction and preparations took left out.
+  double counted_seconds() const { return seconds_since(start_) - not_counted_s_; }
+
   /// Up to here, the finals not begun.
   void note_time() {
     const measure::Spent& spent = session_.spent();
-    report_.took = {.total_s = seconds_since(start_) - not_counted_s_,
+    report_.took = {.total_s = counted_seconds(),
                     .compile_s = spent.compile_s,
                     .compiled = spent.compiled,
                     .measure_s = spent.measure_s,

@@ -365,8 +365,9 @@ void Session::Impl::compare_live(MeasuringUnit& unit, std::span<const PlanKernel
     }
     const int culprit = next.at(static_cast<std::size_t>(exchange.candidate));
     comparison.take_out(culprit);
-    results[live[static_cast<std::size_t>(culprit)]].outcome = exchange.outcome;
-    results[live[static_cast<std::size_t>(culprit)]].message = exchange.message;
+    PairedComparison& failed = results[live[static_cast<std::size_t>(culprit)]];
+    failed.outcome = exchange.outcome;
+    failed.message = exchange.message;
   }
   if (results[0].outcome != Outcome::ok) return;
   for (std::size_t i = 0; i < live.size(); ++i) {
