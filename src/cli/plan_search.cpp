@@ -67,10 +67,6 @@ PlanSearch::PlanSearch(measure::Session& session, store::TuningStore& store, std
       stop_(settings_.stop),
       best_us_(std::numeric_limits<double>::infinity()) {}
 
-double PlanSearch::seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() - not_counted_s_;
-}
-
 std::optional<lower::AnySchedule> PlanSearch::schedule(int variant) const {
   return schedules_[static_cast<std::size_t>(variant)];
 }
@@ -132,7 +128,7 @@ std::vector<PlanSearch::Job> PlanSearch::prepare(const std::vector<search::PlanC
 /// Leaves the jobs whose kernels compiled; the others are finished as failures.
 void PlanSearch::compile(std::vector<Job>& jobs, SearchProgress& progress) {
   if (jobs.empty()) return;  // all answered by the store
-  not_counted_s_ += settings_.begins_work();
+  clock_.leave_out(settings_.begins_work());
   std::vector<PlanJob> plans;
   for (Job& job : jobs) plans.push_back(std::move(job.job));
   const auto results = compile_plans(session_, plans, [&](int done, int total) {
@@ -222,7 +218,7 @@ void PlanSearch::measure(std::vector<Job> jobs, SearchProgress& progress) {
 }
 
 std::string PlanSearch::run(SearchProgress& progress) {
-  start_ = std::chrono::steady_clock::now();
+  clock_.restart();
   while (true) {
     stop_if_interrupted();
     if (std::string reason = stop_.reached(seconds()); !reason.empty()) {

@@ -2,13 +2,13 @@
 // schedule throughout, so that times of plans are comparable.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/batch_measuring.h"
+#include "cli/counted_clock.h"
 #include "cli/plan_job.h"
 #include "cli/searcher.h"
 #include "measure/session.h"
@@ -39,7 +39,7 @@ class PlanSearch : public Searcher {
   const SearchCounts& counts() const override { return counts_; }
   std::string summary() const override;
   int timed_count() const override { return static_cast<int>(timed_.size()); }
-  double seconds() const override;
+  double seconds() const override { return clock_.seconds(); }
   std::vector<search::Finalist> finalists() const override;
   Untimed untimed() const override;
   std::optional<PlanCounts> plan_counts() const override;
@@ -76,8 +76,7 @@ class PlanSearch : public Searcher {
   std::vector<search::TimedPlan> timed_;
   std::vector<Job> noisy_;  // measured again when the strategy waits
   double best_us_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  double not_counted_s_ = 0;  // since then
+  CountedClock clock_;
 };
 
 }  // namespace fusetune::cli

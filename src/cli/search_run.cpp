@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/command.h"
+#include "cli/counted_clock.h"
 #include "cli/final_comparison.h"
 #include "cli/guided_search.h"
 #include "cli/interrupt.h"
@@ -84,12 +84,12 @@ class SearchRun {
                            ? "no complete plan has a valid kernel for each of its segments"
                            : "it stopped before some plan had a valid kernel for each of its segments");
       progress.say(fmt::format("timing {} plan{} whole", finalists.size(), finalists.size() == 1 ? "" : "s"));
-      const double before_finals_s = counted_seconds();
+      const double before_finals_s = clock_.seconds();
       const std::optional<FinalResult> result =
           FinalComparison(session_, store_, report_.run, settings_, progress)
               .time(finalists, [this](int variant) { return searcher_->schedule(variant); });
       progress.clear();
-      report_.took.total_s = counted_seconds();
+      report_.took.total_s = clock_.seconds();
       if (result && !result->reused) report_.took.finals_s = report_.took.total_s - before_finals_s;
       if (!report_.predicted) note_answered();
       if (!result) return nothing("no finalist gave the right result when run as a whole");
@@ -132,11 +132,11 @@ class SearchRun {
   /// database answers. Seconds of this, and of the session's preparations.
   double predict() {
     if (report_.predicted) return 0;
-    const Clock::time_point before = Clock::now();
+    const CountedClock preparing;
     report_.predicted = predict_budget(request_.strategy, session_, session_options_, store_, settings_);
     session_.prepare();
-    const double seconds = seconds_since(before);
-    not_counted_s_ += seconds;
+    const double seconds = preparing.seconds();
+    clock_.leave_out(seconds);
     return seconds;
   }
 
@@ -150,18 +150,10 @@ class SearchRun {
             }};
   }
 
-  using Clock = std::chrono::steady_clock;
-  static double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  }
-
-  /// Since it began, what prediction and preparations took left out.
-  double counted_seconds() const { return seconds_since(start_) - not_counted_s_; }
-
   /// Up to here, the finals not begun.
   void note_time() {
     const measure::Spent& spent = session_.spent();
-    report_.took = {.total_s = counted_seconds(),
+    report_.took = {.total_s = clock_.seconds(),
                     .compile_s = spent.compile_s,
                     .compiled = spent.compiled,
                     .measure_s = spent.measure_s,
@@ -293,8 +285,7 @@ class SearchRun {
   }
 
   SearchRequest request_;
-  Clock::time_point start_ = Clock::now();
-  double not_counted_s_ = 0;  // since then
+  CountedClock clock_;
   measure::Session& session_;
   const measure::SessionOptions& session_options_;
   store::TuningStore store_;

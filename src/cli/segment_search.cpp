@@ -49,10 +49,6 @@ SegmentSearch::SegmentSearch(measure::Session& session, store::TuningStore& stor
       stop_(settings_.stop),
       best_sum_us_(std::numeric_limits<double>::infinity()) {}
 
-double SegmentSearch::seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() - not_counted_s_;
-}
-
 codegen::AnyKernel SegmentSearch::generate(int variant, const lower::AnySchedule& schedule) const {
   return codegen::generate(variant_at(variant), schedule, session_.problem(), target_);
 }
@@ -167,7 +163,7 @@ void SegmentSearch::show(SearchProgress& progress, const std::string& doing) con
 /// The jobs whose kernels compiled; the others are finished as failures.
 std::vector<SegmentSearch::Job> SegmentSearch::compile(std::vector<Job> jobs, SearchProgress& progress) {
   if (jobs.empty()) return jobs;  // all answered by the store
-  not_counted_s_ += settings_.begins_work();
+  clock_.leave_out(settings_.begins_work());
   std::vector<codegen::AnyKernel> sources;
   for (const Job& job : jobs) sources.push_back(job.source);
   std::vector<CompileResult> results = session_.compile(
@@ -209,7 +205,7 @@ void SegmentSearch::measure(std::vector<Job> jobs, SearchProgress& progress) {
 }
 
 std::string SegmentSearch::run(SearchProgress& progress) {
-  start_ = std::chrono::steady_clock::now();
+  clock_.restart();
   while (true) {
     stop_if_interrupted();
     if (std::string reason = stop_.reached(seconds()); !reason.empty()) {

@@ -2,13 +2,13 @@
 // sum of their segments' times.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/batch_measuring.h"
+#include "cli/counted_clock.h"
 #include "cli/searcher.h"
 #include "codegen/any_kernel.h"
 #include "measure/session.h"
@@ -37,7 +37,7 @@ class SegmentSearch : public Searcher {
   const SearchCounts& counts() const override { return counts_; }
   std::string summary() const override;
   int timed_count() const override { return best_.count(); }
-  double seconds() const override;
+  double seconds() const override { return clock_.seconds(); }
   std::vector<search::Finalist> finalists() const override;
   std::span<const search::TimedEdge> edges() const override { return edges_; }
   Untimed untimed() const override;
@@ -82,8 +82,7 @@ class SegmentSearch : public Searcher {
   SearchCounts counts_;
   std::vector<Job> noisy_;  // measured again when the strategy waits
   double best_sum_us_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  double not_counted_s_ = 0;  // since then
+  CountedClock clock_;
 };
 
 }  // namespace fusetune::cli

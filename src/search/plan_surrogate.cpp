@@ -1,7 +1,7 @@
 #include "search/plan_surrogate.h"
 
 #include <algorithm>
-#include <bit>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <utility>
@@ -25,34 +25,44 @@ constexpr std::size_t kLeastToChoose = 8;
 
 }  // namespace
 
-PlanSurrogate::Traits::Traits(const plan::FusionPlan& plan)
-    : borders(plan.borders() | (plan.hand_written() ? 1U << 14 : 0U)) {
-  for (const plan::SegmentVariant& variant : plan.variants()) {
-    const auto index = static_cast<unsigned>(plan::variant_index(variant));
-    variants[index / 64] |= std::uint64_t{1} << index % 64;
+PlanSurrogate::Traits::Traits(const plan::FusionPlan& plan) {
+  for (int border = 0; border < kBorderTraits - 1; ++border)
+    if (plan.borders() >> border & 1) places.push_back(border);
+  if (plan.hand_written()) places.push_back(kBorderTraits - 1);
+  borders = places.size();
+  for (const plan::SegmentVariant& variant : plan.variants())
+    places.push_back(kBorderTraits + plan::variant_index(variant));
+}
+
+double PlanSurrogate::Prior::variance(const Traits& plan) const {
+  const auto borders = static_cast<double>(plan.borders), all = static_cast<double>(plan.places.size());
+  return level + count * borders * borders + border * borders + kernel * (all - borders);
+}
+
+/// Trait by trait over all samples at once: a repeated search spent a quarter of its time counting, sample by
+/// sample, the bits that two plans share.
+std::vector<double> PlanSurrogate::covariances(const Traits& plan, const Prior& prior) const {
+  const std::size_t n = traits_.size();
+  std::vector<double> values(n);
+  const double count = prior.count * static_cast<double>(plan.borders);
+  for (std::size_t i = 0; i < n; ++i)
+    values[i] = prior.level + count * static_cast<double>(traits_[i].borders);
+  for (std::size_t i = 0; i < plan.places.size(); ++i) {
+    const double weight = i < plan.borders ? prior.border : prior.kernel;
+    const double* const have = &have_[static_cast<std::size_t>(plan.places[i]) * n];
+    for (std::size_t j = 0; j < n; ++j) values[j] += weight * have[j];
   }
-}
-
-double PlanSurrogate::Prior::covariance(const Traits& a, const Traits& b) const {
-  int kernels = 0;
-  for (std::size_t i = 0; i < a.variants.size(); ++i) kernels += std::popcount(a.variants[i] & b.variants[i]);
-  const int counts = std::popcount(a.borders) * std::popcount(b.borders);
-  return level + count * counts + border * std::popcount(a.borders & b.borders) + kernel * kernels;
-}
-
-std::vector<double> PlanSurrogate::covariances(const Traits& plan) const {
-  std::vector<double> values;
-  values.reserve(traits_.size());
-  for (const Traits& sample : traits_) values.push_back(fitted_.prior.covariance(plan, sample));
   return values;
 }
 
 PlanSurrogate::Fitted PlanSurrogate::fitted_under(const Prior& prior) const {
   const std::size_t n = traits_.size();
   Fitted fitted{.prior = prior, .factor = std::vector<double>(n * n), .weights = values_};
-  for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t j = 0; j <= i; ++j)
-      fitted.factor[i * n + j] = prior.covariance(traits_[i], traits_[j]) + (i == j ? kNoise * kNoise : 0);
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::vector<double> row = covariances(traits_[i], prior);
+    std::copy(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(i) + 1, &fitted.factor[i * n]);
+    fitted.factor[i * n + i] += kNoise * kNoise;
+  }
   const double log_determinant = factor_in_place(fitted.factor, n);
   solve_lower(fitted.factor, fitted.weights);
   fitted.log_likelihood = -sum_of_squares(fitted.weights) / 2 - log_determinant;
@@ -70,6 +80,10 @@ void PlanSurrogate::fit(std::span<const Sample> samples) {
     mean_ += sample.log_time / static_cast<double>(samples.size());
   }
   for (double& value : values_) value -= mean_;
+  const std::size_t n = traits_.size();
+  have_.assign(kTraits * n, 0);
+  for (std::size_t i = 0; i < n; ++i)
+    for (const int place : traits_[i].places) have_[static_cast<std::size_t>(place) * n + i] = 1;
   const auto size = static_cast<double>(values_.size());
   const double variance =
       values_.size() < 2 ? kSpread * kSpread : std::max(sum_of_squares(values_) / size, kNoise * kNoise);
@@ -87,15 +101,15 @@ void PlanSurrogate::fit(std::span<const Sample> samples) {
 }
 
 double PlanSurrogate::mean(const Traits& plan) const {
-  const std::vector<double> shared = covariances(plan);
+  const std::vector<double> shared = covariances(plan, fitted_.prior);
   return mean_ + dot(shared, fitted_.weights);
 }
 
 PlanSurrogate::Belief PlanSurrogate::believe(const Traits& plan) const {
-  std::vector<double> shared = covariances(plan);
+  std::vector<double> shared = covariances(plan, fitted_.prior);
   const double mean = mean_ + dot(shared, fitted_.weights);
   solve_lower(fitted_.factor, shared);
-  const double variance = fitted_.prior.covariance(plan, plan) - sum_of_squares(shared);
+  const double variance = fitted_.prior.variance(plan) - sum_of_squares(shared);
   return {mean, std::sqrt(std::max(variance, 0.0))};
 }
 

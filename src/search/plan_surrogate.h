@@ -9,9 +9,7 @@
 // improvement chooses what to time next (Jones, Schonlau, Welch, 1998).
 #pragma once
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -32,8 +30,8 @@ class PlanSurrogate {
   /// What two plans are compared by: worth keeping for a plan that is predicted often.
   struct Traits {
     Traits(const plan::FusionPlan& plan);  // NOLINT(google-explicit-constructor): a plan, seen otherwise
-    std::uint32_t borders = 0;             // and hand-written attention
-    std::array<std::uint64_t, 3> variants = {};  // a bit each
+    std::vector<int> places;               // below kTraits: of its borders, then of its kernels
+    std::size_t borders = 0;  // how many of them are borders; hand-written attention counts as one
   };
 
   /// Learns from these samples alone: O(n^3) for n of them. Any number will do; without one the mean is 0.
@@ -43,10 +41,13 @@ class PlanSurrogate {
   Belief believe(const Traits& plan) const;
 
  private:
+  static constexpr int kBorderTraits = block::kOperatorCount;  // the borders and hand-written attention
+  static constexpr std::size_t kTraits = kBorderTraits + plan::kVariantCount;
+
   /// Prior variances, in the unit of the logarithm squared.
   struct Prior {
     double level, count, border, kernel;
-    double covariance(const Traits& a, const Traits& b) const;
+    double variance(const Traits& plan) const;
   };
   /// Of the samples under one prior: the Cholesky factor of their covariance, and what follows from it.
   struct Fitted {
@@ -57,9 +58,11 @@ class PlanSurrogate {
   };
 
   Fitted fitted_under(const Prior& prior) const;
-  std::vector<double> covariances(const Traits& plan) const;
+  /// Of `plan` with each sample.
+  std::vector<double> covariances(const Traits& plan, const Prior& prior) const;
 
   std::vector<Traits> traits_;
+  std::vector<double> have_;    // [kTraits, samples]: 1 where the sample has the trait
   std::vector<double> values_;  // less their mean
   double mean_ = 0;
   Fitted fitted_;
