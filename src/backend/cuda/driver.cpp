@@ -58,6 +58,7 @@ DriverFunctions find_functions(void* library) {
   find_function(library, "cuStreamBeginCapture_v2", f.stream_begin_capture);
   find_function(library, "cuStreamEndCapture", f.stream_end_capture);
   find_function(library, "cuGraphInstantiateWithFlags", f.graph_instantiate);
+  find_function(library, "cuGraphUpload", f.graph_upload);
   find_function(library, "cuGraphLaunch", f.graph_launch);
   find_function(library, "cuGraphExecDestroy", f.graph_executable_destroy);
   find_function(library, "cuGraphDestroy", f.graph_destroy);
@@ -343,6 +344,10 @@ Graph::Graph(const Context& context, const Stream& stream, const std::function<v
   const int result = call.graph_instantiate(&executable_, graph, 0);
   call.graph_destroy(graph);
   driver.check(result, "cuGraphInstantiate");
+  // The first launch would do it, and may be timed.
+  const int uploaded = call.graph_upload(executable_, stream.handle());
+  if (uploaded != 0) call.graph_executable_destroy(executable_);
+  driver.check(uploaded, "cuGraphUpload");
 }
 
 Graph::~Graph() {

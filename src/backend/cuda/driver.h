@@ -78,6 +78,7 @@ struct DriverFunctions {
   int (*stream_begin_capture)(void* stream, int mode) = nullptr;
   int (*stream_end_capture)(void* stream, void** graph) = nullptr;
   int (*graph_instantiate)(void** executable, void* graph, unsigned long long flags) = nullptr;
+  int (*graph_upload)(void* executable, void* stream) = nullptr;
   int (*graph_launch)(void* executable, void* stream) = nullptr;
   int (*graph_executable_destroy)(void* executable) = nullptr;
   int (*graph_destroy)(void* graph) = nullptr;

@@ -1,6 +1,7 @@
 // Kernels written by hand on the fake driver: how sequences are launched, timed and looked after.
 #include "backend/cuda/cuda_executor.h"
 
+#include <dlfcn.h>
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -111,6 +112,20 @@ TEST_F(CudaExecutorTest, ASampleIsAsManyPassesAsAskedForInOrder) {
   EXPECT_GE(stamped.calls[0].begin, stamped.times.front());
   for (const HostCall& call : stamped.calls) EXPECT_LE(call.begin, call.end);
   EXPECT_GE(sequence->run_stamped(0).times.front(), stamped.times.back());  // the clock goes on
+}
+
+TEST_F(CudaExecutorTest, NoSampleWaitsForItsGraphToReachTheDevice) {
+  const auto device = executor({.rotation_bytes = 3 * 16 * 16 * 4});
+  const CompiledKernel kernel = compile(kernel_of(1, "output[0] += 1;"));
+  const auto sequence = device->load({&kernel, 1});
+  for (int copy = 0; copy < sequence->ready(); ++copy) EXPECT_GT(sequence->run_timed(copy, 2), 0);
+  void* const driver = dlopen(FAKE_DRIVER, RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(driver, nullptr);
+  const auto uploads =
+      reinterpret_cast<int (*)()>(dlsym(driver, "fusetune_fake_uploads_by_launches"));  // NOLINT
+  ASSERT_NE(uploads, nullptr);
+  EXPECT_EQ(uploads(), 0);
+  dlclose(driver);
 }
 
 TEST_F(CudaExecutorTest, WeightsRotateThroughAsManyCopiesAsSpanTheBytes) {

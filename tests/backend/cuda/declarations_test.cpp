@@ -83,6 +83,7 @@ static_assert(std::is_same_v<OursOf<decltype(cuStreamSynchronize)>, decltype(Cu:
 static_assert(std::is_same_v<OursOf<decltype(cuStreamBeginCapture)>, decltype(Cu::stream_begin_capture)>);
 static_assert(std::is_same_v<OursOf<decltype(cuStreamEndCapture)>, decltype(Cu::stream_end_capture)>);
 static_assert(std::is_same_v<OursOf<decltype(cuGraphInstantiateWithFlags)>, decltype(Cu::graph_instantiate)>);
+static_assert(std::is_same_v<OursOf<decltype(cuGraphUpload)>, decltype(Cu::graph_upload)>);
 static_assert(std::is_same_v<OursOf<decltype(cuGraphLaunch)>, decltype(Cu::graph_launch)>);
 static_assert(std::is_same_v<OursOf<decltype(cuGraphExecDestroy)>, decltype(Cu::graph_executable_destroy)>);
 static_assert(std::is_same_v<OursOf<decltype(cuGraphDestroy)>, decltype(Cu::graph_destroy)>);

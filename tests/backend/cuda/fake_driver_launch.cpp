@@ -17,6 +17,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <thread>
@@ -76,9 +77,11 @@ struct FakeDevice {
   std::map<unsigned long long, std::size_t> allocations;
   std::deque<FakeFunction> functions;
   FakeGraph* recording = nullptr;  // launches go there
-  void* last_stream = nullptr;     // of a launch or a fill
-  int handle = 40;                 // which of the driver's devices it is in this process
-  int error = kSuccess;            // of a launch: it stays
+  std::set<void*> on_device;       // executable graphs; the first launch of one that is not uploads it
+  int uploads_by_launches = 0;
+  void* last_stream = nullptr;  // of a launch or a fill
+  int handle = 40;              // which of the driver's devices it is in this process
+  int error = kSuccess;         // of a launch: it stays
 };
 FakeDevice& device() {
   static FakeDevice& the_device = *new FakeDevice;
@@ -337,7 +340,12 @@ int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long lo
   *executable = new FakeGraph(*static_cast<FakeGraph*>(graph));
   return device().error;
 }
+int cuGraphUpload(void* executable, void* /*stream*/) {
+  device().on_device.insert(executable);
+  return device().error;
+}
 int cuGraphLaunch(void* executable, void* /*stream*/) {
+  if (device().on_device.insert(executable).second) ++device().uploads_by_launches;
   for (const auto& work : *static_cast<FakeGraph*>(executable)) {
     const int result = std::visit([](const auto& each) { return run(each); }, work);
     if (result != kSuccess) return result;
@@ -345,6 +353,7 @@ int cuGraphLaunch(void* executable, void* /*stream*/) {
   return device().error;
 }
 int cuGraphExecDestroy(void* executable) {
+  device().on_device.erase(executable);
   delete static_cast<FakeGraph*>(executable);
   return device().error;
 }
@@ -353,9 +362,11 @@ int cuGraphDestroy(void* graph) {
   return device().error;
 }
 
-/// For tests: what the last launch or fill was put into, and how many kernels were looked up so far.
+/// For tests: what the last launch or fill was put into, how many kernels were looked up so far, and how many
+/// launches had to bring their graph to the device first.
 void* fusetune_fake_last_stream() { return device().last_stream; }
 int fusetune_fake_kernels_loaded() { return static_cast<int>(device().functions.size()); }
+int fusetune_fake_uploads_by_launches() { return device().uploads_by_launches; }
 
 int cuEventCreate(void** event, unsigned /*flags*/) {
   *event = new FakeEvent;
