@@ -82,10 +82,10 @@ double root_mean_square(std::span<const double> values) {
 }
 
 /// Running comparison of one tensor.
-class Comparison {
+class ErrorScan {
  public:
-  Comparison(const block::Problem& problem, const block::Mask& mask, Tensor tensor,
-             std::span<const float> got, const Oracle& oracle)
+  ErrorScan(const block::Problem& problem, const block::Mask& mask, Tensor tensor, std::span<const float> got,
+            const Oracle& oracle)
       : problem_(problem),
         tensor_(tensor),
         got_(got),
@@ -196,7 +196,7 @@ TensorCheck compare_with_oracle(const block::Problem& problem, const block::Mask
                                 std::span<const float> got, const Oracle& oracle) {
   require_length(problem, tensor, got.size());
   require_length(problem, tensor, oracle(tensor).size());
-  Comparison comparison(problem, mask, tensor, got, oracle);
+  ErrorScan comparison(problem, mask, tensor, got, oracle);
   for_each_compared_row(problem, mask, tensor, [&](const Row& row) { comparison.row(row); });
   return comparison.finish(bounds(problem.dtype));
 }

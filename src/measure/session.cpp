@@ -105,6 +105,16 @@ void conclude(PairedComparison& result, const PairSeries& series, const Interval
   result.high = interval.high;
 }
 
+/// What the next process is asked for, but for the plans.
+Request next_share(const Comparison& comparison) {
+  Request request;
+  request.task = Task::compare;
+  request.whole = true;
+  request.pairs = comparison.next_pairs();
+  request.process = comparison.next_process();
+  return request;
+}
+
 }  // namespace
 
 std::string_view name(CacheMode mode) {
@@ -348,11 +358,7 @@ void Session::Impl::compare_live(MeasuringUnit& unit, std::span<const PlanKernel
   const auto taken = [&](int samples) { progress(std::min(before + std::min(samples, now), all), all); };
   const DeviceLock::Hold hold = unit.lock.for_timing();
   for (std::vector<int> next; !(next = comparison.next_plans()).empty();) {
-    Request request;
-    request.task = Task::compare;
-    request.whole = true;
-    request.pairs = comparison.next_pairs();
-    request.process = comparison.next_process();
+    Request request = next_share(comparison);
     now = samples_of_pairs(static_cast<int>(next.size()), request.pairs);
     for (const int plan : next) request.plans.push_back(plans[live[static_cast<std::size_t>(plan)]]);
     if (request.process > 0) unit.host.retire();  // memory of the next lies elsewhere
