@@ -24,9 +24,9 @@ constexpr double kWithinReach = 1.03;
 /// Pairs that tell plans two percent apart, and pairs that screen. Between the two, as many as fit into
 /// SearchSettings::comparison_s.
 constexpr int kMostPairs = 160, kLeastPairs = 40;
-/// How often a finalist and its segments are timed in turn: enough for an interval of one or two percent.
-/// Full turns, and as many on either side.
-constexpr int kRoundsWithParts = 4 * measure::kSamplesPerTurn, kLeastRounds = 2 * measure::kSamplesPerTurn;
+/// How often a finalist and its segments are timed in turn: more would make little surer, as processes
+/// differ.
+constexpr int kRoundsWithParts = 2 * measure::kMostProcesses;
 
 search::Contender contender_of(const store::ComparisonRecord& record) {
   const plan::FusionMask mask{record.plan.mask};
@@ -117,19 +117,14 @@ std::vector<FinalComparison::Entry> FinalComparison::entries_of(
   return entries;
 }
 
-/// How often all entries can be timed within the comparison's time, where one time takes `samples` of each.
-int FinalComparison::times_that_fit(const std::vector<Entry>& entries, double samples, int least,
-                                    int most) const {
-  double seconds = 0;
-  for (const Entry& entry : entries) seconds += samples * entry.expected_us * 1e-6;
-  return static_cast<int>(std::clamp<double>(settings_.comparison_s / seconds, least, most));
-}
-
-/// Two plans share a turn of the baseline, and each turn begins with untimed passes.
+/// As many as fit into the comparison's time. Two plans share a turn of the baseline, and each turn begins
+/// with untimed passes.
 int FinalComparison::pairs_for(const std::vector<Entry>& entries) const {
   if (settings_.pairs > 0) return settings_.pairs;
   const double untimed = static_cast<double>(session_.untimed_passes()) / measure::kSamplesPerTurn;
-  return times_that_fit(entries, 1.5 * (1 + untimed), kLeastPairs, kMostPairs);
+  double seconds = 0;  // of a pair of each
+  for (const Entry& entry : entries) seconds += 1.5 * (1 + untimed) * entry.expected_us * 1e-6;
+  return static_cast<int>(std::clamp<double>(settings_.comparison_s / seconds, kLeastPairs, kMostPairs));
 }
 
 std::string FinalComparison::hash_of(const std::vector<Entry>& entries, int pairs) const {
@@ -276,19 +271,21 @@ std::vector<FinalComparison::Entry> FinalComparison::compare(std::vector<Entry> 
 /// Whole against the sum of its segments, beside each other: times taken minutes apart differ by more than
 /// what is asked here. The answer is complete without this, so that an interrupt only ends it.
 void FinalComparison::compare_with_parts(std::vector<Entry>& entries) {
-  const int fit = times_that_fit(entries, 2, kLeastRounds, kRoundsWithParts);
-  const int rounds = fit / kLeastRounds * kLeastRounds;
-  const auto show = shows("plans beside their segments", "plans");
-  int done = 0;
+  std::vector<Entry*> whole;
+  std::vector<measure::PlanKernels> plans;
+  for (Entry& entry : entries) {
+    if (!is_ok(entry)) continue;
+    whole.push_back(&entry);
+    plans.push_back(entry.job.kernels);
+  }
   try {
-    for (Entry& entry : entries) {
-      show(done++, static_cast<int>(entries.size()));
-      if (!is_ok(entry)) continue;
-      const measure::PairedComparison parts = session_.compare_with_parts(entry.job.kernels, rounds);
-      if (parts.outcome == Outcome::ok) entry.record.whole_over_sum = {parts.ratio, parts.low, parts.high};
-    }
+    const std::vector<measure::PairedComparison> parts =
+        session_.compare_with_parts(plans, kRoundsWithParts, shows("plans beside their segments", "rounds"));
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      if (parts[i].outcome == Outcome::ok)
+        whole[i]->record.whole_over_sum = {parts[i].ratio, parts[i].low, parts[i].high};
   } catch (const Interrupted&) {
-    base::note("interrupted while plans were timed beside their segments: the rest of that is left out");
+    base::note("interrupted while plans were timed beside their segments: that is left out");
   }
 }
 

@@ -48,7 +48,6 @@ class FinalComparison {
 
   std::vector<Entry> entries_of(const std::vector<search::Finalist>& finalists,
                                 const ScheduleOf& schedule_of) const;
-  int times_that_fit(const std::vector<Entry>& entries, double samples, int least, int most) const;
   int pairs_for(const std::vector<Entry>& entries) const;
   std::string hash_of(const std::vector<Entry>& entries, int pairs) const;
   void compile(std::vector<Entry>& entries);

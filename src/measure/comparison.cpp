@@ -52,8 +52,9 @@ std::optional<double> design_effect(const PlanSeries& plan) {
   return sum / static_cast<double>(processes - 1);
 }
 
-Comparison::Comparison(int plans, int pairs)
+Comparison::Comparison(int plans, int pairs, Looks looks)
     : pairs_(pairs),
+      looks_(looks),
       processes_(std::min(pairs / kLeastPairsOfProcess / 2 * 2, kMostProcesses)),
       plans_(static_cast<std::size_t>(plans)) {
   processes_ = std::max(processes_, 1);
@@ -97,7 +98,7 @@ void Comparison::add(const std::vector<PairSeries>& taken) {
   }
   ++process_;
   find_design_effect();
-  if (process_ < processes_ && is_look(process_)) drop_clearly_apart();
+  if (looks_ == Looks::early && process_ < processes_ && is_look(process_)) drop_clearly_apart();
   conclude();
 }
 
@@ -107,6 +108,7 @@ void Comparison::take_out(int plan) {
 }
 
 int Comparison::early_looks() const {
+  if (looks_ == Looks::at_the_end) return 0;
   int looks = 0;
   for (int processes = 1; processes < processes_; ++processes) looks += is_look(processes);
   return looks;
@@ -158,7 +160,5 @@ Interval Comparison::interval(int plan, bool early) const {
   const auto processes = static_cast<int>(at(plan).pairs_of_process.size());
   return std::isfinite(interval.high) || processes < kMostProcesses ? interval : range(at(plan).series);
 }
-
-Interval ratio_interval(const PairSeries& series) { return ratio_interval(series, kFamilyError, 1); }
 
 }  // namespace fusetune::measure

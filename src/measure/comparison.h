@@ -12,6 +12,7 @@
 // spent openly: a tenth at each early look, the rest at the end.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -31,7 +32,13 @@ inline constexpr double kClearlyApart = 0.01;
 /// Error probability of all intervals of one comparison together.
 inline constexpr double kFamilyError = 0.05;
 /// How a comparison is taken and judged: those of another version are not comparable.
-inline constexpr int kComparisonVersion = 2;
+inline constexpr int kComparisonVersion = 3;
+
+/// When the intervals are looked at.
+enum class Looks : std::uint8_t {
+  early,      // and plans that are clearly apart are dropped
+  at_the_end  // what counts is the ratio, whatever it is
+};
 
 /// What was seen of one plan beside the baseline, process after process.
 struct PlanSeries {
@@ -50,7 +57,7 @@ std::optional<double> design_effect(const PlanSeries& plan);
 class Comparison {
  public:
   /// Of plans 1 .. plans-1 with plan 0, `pairs` pairs each.
-  Comparison(int plans, int pairs);
+  Comparison(int plans, int pairs, Looks looks = Looks::early);
 
   /// The plans that the next process times, the baseline first; empty: there is no next. Where all others
   /// have failed the baseline is timed alone.
@@ -83,14 +90,11 @@ class Comparison {
   Interval interval(int plan, bool early) const;
 
   int pairs_;
+  Looks looks_;
   int processes_;
   int process_ = 0;
   std::vector<PlanSeries> plans_;
   double design_effect_ = 1;  // mean over all plans
 };
-
-/// Interval of the median ratio of pairs that were all taken in one process, as if they were independent: it
-/// covers nothing else.
-Interval ratio_interval(const PairSeries& series);
 
 }  // namespace fusetune::measure

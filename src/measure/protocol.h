@@ -41,7 +41,7 @@ struct Request {
   bool whole = false;              // the kernels are a plan from hidden to output, not a segment
   std::vector<PlanKernels> plans;  // compare: all, [0] the baseline; others: one
   int pairs = 0;                   // compare, parts
-  int process = 0;                 // compare: which of its processes this is
+  int process = 0;                 // compare, parts: which of its processes this is
   int passes = 0;                  // profile
   PlanKernels reference;           // measure: timed beside the candidate; empty: none
   double reference_us = 0;         // measure: what that takes by agreement
@@ -57,7 +57,7 @@ struct Reply {
   CheckResult check;               // check
   Measurement measurement;         // measure
   double level_us = 0;             // level: what a pass takes here and now
-  std::vector<PairSeries> series;  // compare; parts: one, the plan against the sum of its parts
+  std::vector<PairSeries> series;  // compare; parts: the sum of the plan's parts, the plan
   PlanProfile profile;             // profile
 };
 

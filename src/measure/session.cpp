@@ -106,9 +106,9 @@ void conclude(PairedComparison& result, const PairSeries& series, const Interval
 }
 
 /// What the next process is asked for, but for the plans.
-Request next_share(const Comparison& comparison) {
+Request next_share(Task task, const Comparison& comparison) {
   Request request;
-  request.task = Task::compare;
+  request.task = task;
   request.whole = true;
   request.pairs = comparison.next_pairs();
   request.process = comparison.next_process();
@@ -234,6 +234,8 @@ struct Session::Impl {
   std::string try_reference(MeasuringUnit& unit, const PlanKernels& kernels, double& time_us) const;
   void compare_live(MeasuringUnit& unit, std::span<const PlanKernels> plans, int pairs,
                     std::vector<PairedComparison>& results, const std::function<void(int, int)>& progress);
+  std::vector<PairedComparison> compare_parts(MeasuringUnit& unit, std::span<const PlanKernels> plans,
+                                              int rounds, const std::function<void(int, int)>& progress);
   Exchange ask_watched(MeasuringUnit& unit, Request request, const std::function<void(int)>& taken);
 
   block::Problem problem;
@@ -358,7 +360,7 @@ void Session::Impl::compare_live(MeasuringUnit& unit, std::span<const PlanKernel
   const auto taken = [&](int samples) { progress(std::min(before + std::min(samples, now), all), all); };
   const DeviceLock::Hold hold = unit.lock.for_timing();
   for (std::vector<int> next; !(next = comparison.next_plans()).empty();) {
-    Request request = next_share(comparison);
+    Request request = next_share(Task::compare, comparison);
     now = samples_of_pairs(static_cast<int>(next.size()), request.pairs);
     for (const int plan : next) request.plans.push_back(plans[live[static_cast<std::size_t>(plan)]]);
     if (request.process > 0) unit.host.retire();  // memory of the next lies elsewhere
@@ -383,6 +385,40 @@ void Session::Impl::compare_live(MeasuringUnit& unit, std::span<const PlanKernel
     result.device_uuid = unit.use.uuid;
   }
   results[0].low = results[0].high = 1;  // the baseline with itself
+}
+
+/// Each process takes a share of every plan's rounds.
+std::vector<PairedComparison> Session::Impl::compare_parts(MeasuringUnit& unit,
+                                                           std::span<const PlanKernels> plans, int rounds,
+                                                           const std::function<void(int, int)>& progress) {
+  std::vector<PairedComparison> results(plans.size());
+  std::vector<Comparison> comparisons(plans.size(), Comparison(2, rounds, Looks::at_the_end));
+  const auto is_open = [](const Comparison& comparison) { return !comparison.next_plans().empty(); };
+  const int all = static_cast<int>(plans.size()) * rounds;
+  int done = 0;
+  const DeviceLock::Hold hold = unit.lock.for_timing();
+  for (int process = 0; std::any_of(comparisons.begin(), comparisons.end(), is_open); ++process) {
+    if (process > 0) unit.host.retire();
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      if (!is_open(comparisons[i])) continue;
+      Request request = next_share(Task::parts, comparisons[i]);
+      request.plans = {plans[i]};
+      done = std::min(done + request.pairs, all);
+      const Exchange exchange = units.ask(unit, std::move(request), {options.run_timeout, true});
+      results[i].outcome = exchange.outcome;
+      results[i].message = exchange.message;
+      if (exchange.outcome == Outcome::ok) {
+        comparisons[i].add(exchange.reply.series);
+      } else {
+        comparisons[i].take_out(0);
+      }
+      if (progress) progress(done, all);
+    }
+  }
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    if (results[i].outcome == Outcome::ok)
+      conclude(results[i], comparisons[i].series(1), comparisons[i].interval(1));
+  return results;
 }
 
 Session::Session(const block::Problem& problem, const SessionOptions& options) {
@@ -465,24 +501,12 @@ int Session::untimed_passes() const {
   return all_copies ? static_cast<int>(impl_->problem.layers) : 1;
 }
 
-PairedComparison Session::compare_with_parts(const PlanKernels& plan, int rounds) {
-  require_whole(plan);
-  const Exchange exchange = impl_->units.on_first([&](MeasuringUnit& unit) {
-    Request request;
-    request.task = Task::parts;
-    request.plans = {plan};
-    request.pairs = rounds;
-    const DeviceLock::Hold hold = unit.lock.for_timing();
-    return impl_->units.ask(unit, std::move(request), {impl_->options.run_timeout, true});
-  });
-  PairedComparison result;
-  result.outcome = exchange.outcome;
-  result.message = exchange.message;
-  if (exchange.outcome == Outcome::ok) {
-    const PairSeries& series = exchange.reply.series.at(0);
-    conclude(result, series, ratio_interval(series));
-  }
-  return result;
+std::vector<PairedComparison> Session::compare_with_parts(std::span<const PlanKernels> plans, int rounds,
+                                                          const std::function<void(int, int)>& progress) {
+  if (rounds < 1) throw base::InternalError("comparing plans with their parts needs at least one round");
+  for (const PlanKernels& plan : plans) require_whole(plan);
+  return impl_->units.on_first(
+      [&](MeasuringUnit& unit) { return impl_->compare_parts(unit, plans, rounds, progress); });
 }
 
 PlanProfile Session::profile_plan(const PlanKernels& kernels, int passes) {

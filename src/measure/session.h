@@ -207,11 +207,13 @@ class Session {
                                               const std::function<void(int, int)>& progress = {});
   /// Passes that a plan runs untimed before a turn of samples, about.
   int untimed_passes() const;
-  /// A plan's time over the sum of its segments' times, each timed as when it is screened: by turns, `rounds`
-  /// times each, so that the machine's drift cancels. ratio = whole / sum with a 95 % interval of its own,
-  /// which covers the one process that this is timed in; time_a is the sum, time_b the plan. Nothing is
-  /// checked: the plan and its segments must have been.
-  PairedComparison compare_with_parts(const PlanKernels& plan, int rounds);
+  /// Plans' times over the sums of their segments' times, each timed as when it is screened: by turns,
+  /// `rounds` times each, so that the machine's drift cancels, and in several processes (comparison.h). Of
+  /// each plan ratio = whole / sum with a 95 % interval of its own; time_a is the sum, time_b the plan.
+  /// Nothing is checked: the plans and their segments must have been. `progress` gets the rounds done and how
+  /// many there are, of all plans together.
+  std::vector<PairedComparison> compare_with_parts(std::span<const PlanKernels> plans, int rounds,
+                                                   const std::function<void(int, int)>& progress = {});
   /// Times each kernel of a plan in `passes` passes over it, which is checked first. Weights are where the
   /// cache mode has them.
   PlanProfile profile_plan(const PlanKernels& kernels, int passes);

@@ -91,7 +91,7 @@ class Worker {
         reply.series = compare(request);
         break;
       case Task::parts:
-        reply.series = {compare_with_parts(request)};
+        reply.series = compare_with_parts(request);
         break;
       case Task::run:
         candidate_for(request).run_once();
@@ -197,7 +197,7 @@ class Worker {
   }
 
   /// The "baseline" is the plan's kernels, each timed as the segment it is.
-  PairSeries compare_with_parts(const Request& request) {
+  std::vector<PairSeries> compare_with_parts(const Request& request) {
     const PlanKernels& kernels = request.plans.at(0);
     Candidate plan(bench_, kernels, /*whole=*/true);
     TimedSequence whole = plan.sequence();
@@ -219,7 +219,7 @@ class Worker {
       }
       return sums;
     };
-    return time_pairs(2, request.pairs, turn, request.process).at(1);
+    return time_pairs(2, request.pairs, turn, request.process);
   }
 
   PlanProfile profile(const Request& request) {
