@@ -6,7 +6,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <system_error>
 
 #include "base/error.h"
@@ -147,18 +149,47 @@ fs::path cache_directory() {
   return {};
 }
 
+namespace {
+
+/// Of this process. Never destroyed: the process may end while they are in use.
+struct TemporaryDirectories {
+  std::mutex mutex;
+  std::set<fs::path> paths;
+};
+TemporaryDirectories& temporary_directories() {
+  static auto& directories = *new TemporaryDirectories;
+  return directories;
+}
+
+}  // namespace
+
 TemporaryDirectory::TemporaryDirectory() {
   const char* variable = std::getenv("TMPDIR");
   const fs::path parent = variable == nullptr || *variable == '\0' ? "/tmp" : variable;
   std::string name = (fs::absolute(parent) / "fusetune-XXXXXX").string();
   if (::mkdtemp(name.data()) == nullptr) fail("create a temporary directory in", parent, errno);
   path_ = name;
+  TemporaryDirectories& all = temporary_directories();
+  const std::lock_guard lock(all.mutex);
+  all.paths.insert(path_);
 }
 
 TemporaryDirectory::~TemporaryDirectory() {
+  {
+    TemporaryDirectories& all = temporary_directories();
+    const std::lock_guard lock(all.mutex);
+    all.paths.erase(path_);
+  }
   std::error_code error;
   fs::remove_all(path_, error);
   if (error) note("note: cannot remove '" + path_.string() + "': " + error.message());
+}
+
+void TemporaryDirectory::remove_all() noexcept {
+  TemporaryDirectories& all = temporary_directories();
+  const std::lock_guard lock(all.mutex);
+  std::error_code ignored;
+  for (const fs::path& path : all.paths) fs::remove_all(path, ignored);
 }
 
 }  // namespace fusetune::base

@@ -34,6 +34,9 @@ class TemporaryDirectory {
 
   const std::filesystem::path& path() const { return path_; }
 
+  /// Removes those that this process has: before it ends without destroying them.
+  static void remove_all() noexcept;
+
  private:
   std::filesystem::path path_;
 };

@@ -70,6 +70,14 @@ std::string quote_for_shell(std::string_view word) {
   return quoted + "'";
 }
 
+std::string quote_for_message(std::string_view word) {
+  constexpr std::size_t kLongest = 40;
+  std::string text(word.substr(0, kLongest));
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return "'" + text + (word.size() > kLongest ? "...'" : "'");
+}
+
 std::string nearest(std::string_view word, std::span<const std::string_view> candidates) {
   if (word.empty()) return {};
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;

@@ -21,6 +21,10 @@ std::vector<std::string> split(std::string_view text, char separator);
 /// `word` as one word of a POSIX shell: itself where that is safe, else in single quotes.
 std::string quote_for_shell(std::string_view word);
 
+/// `word` as it may stand in a message, in single quotes: of a long one the first 40 characters, others than
+/// printable ones as '?'.
+std::string quote_for_message(std::string_view word);
+
 /// The candidate that `word` most likely meant: fewest edits (insert, delete, replace, swap of neighbours),
 /// letter case aside, at most a third of the word's length and at least one. Empty when nothing is that near;
 /// the first of equals.

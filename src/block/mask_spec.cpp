@@ -214,6 +214,16 @@ std::vector<std::string> split_parameters(std::string_view text) {
   return parts;
 }
 
+/// Key and value of "key=value"; "causal" alone is 1, and of a file the path may stand alone.
+std::pair<std::string, std::string> key_and_value(const MaskSpec& spec, std::string_view text,
+                                                  const std::string& part) {
+  const std::size_t equals = part.find('=');
+  if (equals != std::string::npos) return {part.substr(0, equals), part.substr(equals + 1)};
+  if (part == "causal") return {part, "1"};
+  if (spec.pattern == "file" && !spec.parameters.contains("path")) return {"path", part};
+  fail_mask(text, fmt::format("'{}': expected parameter=value", part));
+}
+
 }  // namespace
 
 [[noreturn]] void fail_mask(std::string_view mask, std::string_view reason) {
@@ -260,12 +270,9 @@ MaskSpec MaskSpec::parse(std::string_view text) {
   if (colon == std::string_view::npos) return spec.canonical();
   const PatternRule& rule = find_pattern(spec.pattern);
   for (const std::string& part : split_parameters(text.substr(colon + 1))) {
-    const std::size_t equals = part.find('=');
-    if (equals == std::string::npos) fail_mask(text, fmt::format("'{}': expected parameter=value", part));
-    const std::string key = part.substr(0, equals);
+    const auto [key, value] = key_and_value(spec, text, part);
     find_parameter(rule, key);
-    if (!spec.parameters.emplace(key, part.substr(equals + 1)).second)
-      fail_mask(text, fmt::format("{} is given twice", key));
+    if (!spec.parameters.emplace(key, value).second) fail_mask(text, fmt::format("{} is given twice", key));
   }
   return spec.canonical();
 }

@@ -19,20 +19,23 @@ namespace {
 /// the screening, seen on the winner's segments, which both have timed.
 struct Assumption {
   double alpha, alpha_seen;  // smallest lower limit of whole / sum, and smallest value
+  int plans;                 // that have one
   double drift;
 };
 std::optional<Assumption> assumption(const FinalResult& result) {
   double alpha = std::numeric_limits<double>::infinity(), seen = alpha;
+  int plans = 0;
   for (const store::ComparisonRecord& finalist : result.finalists) {
     if (!is_ok(finalist) || !finalist.whole_over_sum) continue;
     alpha = std::min(alpha, finalist.whole_over_sum->low);
     seen = std::min(seen, finalist.whole_over_sum->ratio);
+    ++plans;
   }
   const store::ComparisonRecord& winner = result.winner();
   if (!std::isfinite(alpha) || !(alpha > 0) || !winner.whole_over_sum || !(winner.plan.sum_us > 0))
     return std::nullopt;
   const double sum_now = time_of(result, winner).us / winner.whole_over_sum->ratio;
-  return Assumption{alpha, seen, sum_now / winner.plan.sum_us};
+  return Assumption{alpha, seen, plans, sum_now / winner.plan.sum_us};
 }
 
 /// How much faster a plan could be if one thing were known exactly: what would lower the gain.
@@ -44,6 +47,7 @@ struct Relaxed {
 
 struct Claim {
   search::Certificate certificate;
+  int alpha_plans = 0;           // whose whole over sum alpha is the least limit of
   double incumbent_high_us = 0;  // U, at the speed of the comparison
   std::size_t timed = 0, proved_timed = 0, proved_untimed = 0;
   std::vector<Relaxed> relaxed;
@@ -87,6 +91,7 @@ std::optional<Claim> claim_of(const FinalResult& result, const Searcher& searche
   const auto certificate = search::certify(searcher.edges(), high_us, seen->alpha);
   if (!certificate) return std::nullopt;
   claim.certificate = *certificate;
+  claim.alpha_plans = seen->plans;
   claim.relaxed = relax(result, searcher, *seen);
   count_proved(claim, searcher, high_us);
   return claim;
@@ -162,11 +167,13 @@ std::string describe_certificate(const FinalResult& result, const Searcher& sear
   const search::Certificate& certificate = claim->certificate;
   const bool closed = certificate.closed(epsilon);
   std::string text = fmt::format(
-      "certificate: if every plan takes at least {:.3f} of the sum of its segments, no plan over the {} "
-      "kernels "
-      "timed is more than {:.1f} % faster than {:.1f} us, the best one's upper limit. {} (limit {:.1f} %)\n",
-      certificate.alpha, claim->timed, 100 * certificate.gain, claim->incumbent_high_us,
-      closed ? "Closed" : "Open", 100 * epsilon);
+      "certificate: if every plan takes at least {:.3f} of the sum of its segments (the least limit of {} "
+      "plan{} "
+      "so timed), no plan over the {} kernels timed is more than {:.1f} % faster than {:.1f} us, the best "
+      "one's "
+      "upper limit. {} (limit {:.1f} %)\n",
+      certificate.alpha, claim->alpha_plans, claim->alpha_plans == 1 ? "" : "s", claim->timed,
+      100 * certificate.gain, claim->incumbent_high_us, closed ? "Closed" : "Open", 100 * epsilon);
   text += counts_line(*claim, searcher) + runner_up_line(result);
   if (closed) return text;
   return text +
@@ -195,6 +202,7 @@ void add_certificate(nlohmann::json& json, const FinalResult& result, const Sear
   for (const Relaxed& one : claim->relaxed) relaxed[one.key] = number_or_null(one.gain);
   const search::Certificate& certificate = claim->certificate;
   json["certificate"] = {{"alpha", certificate.alpha},
+                         {"alpha_plans", claim->alpha_plans},
                          {"incumbent_high_us", claim->incumbent_high_us},
                          {"gain", certificate.gain},
                          {"epsilon", epsilon},

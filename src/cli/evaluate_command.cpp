@@ -181,6 +181,7 @@ int run_evaluate(Options& options) {
   const TrainingSource source = arguments.read();
   if (arguments.of_segments()) return evaluate_segments(source, train_options, folds, output);
   if (strategies.wanted()) return strategies.run(source, train_options.seed, output);
+  if (source.set.size() == 0) return say_too_little(source.name + " has no such plan with a time");
   const model::Evaluation plans = model::cross_validate_plans(source.set, train_options, folds, folds);
   if (!plans.missing.empty())
     return say_too_little(fmt::format("{} is too little to evaluate: {}", source.name, plans.missing));

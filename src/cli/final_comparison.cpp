@@ -24,9 +24,9 @@ constexpr double kWithinReach = 1.03;
 /// Pairs that tell plans two percent apart, and pairs that screen. Between the two, as many as fit into
 /// SearchSettings::comparison_s.
 constexpr int kMostPairs = 160, kLeastPairs = 40;
-/// How often a finalist and its segments are timed in turn: more would make little surer, as processes
-/// differ.
-constexpr int kRoundsWithParts = 2 * measure::kMostProcesses;
+/// How often a finalist and its segments are timed in turn. With half as many one outlier or two were the
+/// lower limit of some finalist, and so the certificate's.
+constexpr int kRoundsWithParts = 4 * measure::kMostProcesses;
 
 search::Contender contender_of(const store::ComparisonRecord& record) {
   const plan::FusionMask mask{record.plan.mask};

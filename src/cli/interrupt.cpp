@@ -1,9 +1,13 @@
 #include "cli/interrupt.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <ctime>
+#include <thread>
 
 namespace fusetune::cli {
 namespace {
@@ -29,19 +33,34 @@ void remember(int signal) {
   std::raise(signal);  // delivered when this handler returns
 }
 
-}  // namespace
-
-void catch_interrupts() {
+/// A closed terminal counts; under nohup that is ignored and stays so.
+void at_interrupts(void (*handler)(int)) {
   struct sigaction action = {};
-  action.sa_handler = remember;
+  action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  // A closed terminal; under nohup it is ignored and stays so.
   struct sigaction before = {};
   sigaction(SIGHUP, nullptr, &before);
   if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
+}
+
+int pipe_to_end[2];  // written by a signal handler, read by the thread that ends the process
+
+}  // namespace
+
+void catch_interrupts() { at_interrupts(remember); }
+
+void end_at_interrupts(void (*end)()) {
+  if (::pipe2(pipe_to_end, O_CLOEXEC) != 0) return;  // the signals then end the process as they always do
+  std::thread([end] {
+    char byte = 0;
+    while (::read(pipe_to_end[0], &byte, 1) != 1) {
+    }
+    end();
+  }).detach();
+  at_interrupts([](int) { [[maybe_unused]] const auto written = ::write(pipe_to_end[1], "", 1); });
 }
 
 bool interrupted() { return caught_at != 0; }

@@ -1,4 +1,4 @@
-// Ctrl-C for commands that have something to say before they end.
+// Ctrl-C: for commands that have something to say before they end, and for those that only compute.
 #pragma once
 
 namespace fusetune::cli {
@@ -6,8 +6,10 @@ namespace fusetune::cli {
 /// Thrown by commands to end with exit code 130.
 struct Interrupted {};
 
-/// From here on the first SIGINT or SIGTERM only makes interrupted() true; another one, a second later or
-/// more, ends the process at once.
+/// From here on SIGINT, SIGTERM and SIGHUP call `end` on a thread of its own, which has to end the process.
+void end_at_interrupts(void (*end)());
+/// From here on, whatever was said before, the first of them only makes interrupted() true; another one, a
+/// second later or more, ends the process at once.
 void catch_interrupts();
 bool interrupted();
 /// Throws Interrupted if interrupted().

@@ -3,11 +3,13 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -41,6 +43,17 @@ const Command& find_command(const std::string& name) {
                                      near.empty() ? "" : fmt::format(", did you mean {}?", near)));
 }
 
+int complain(const char* what, int code) {
+  std::fprintf(stderr, "fusetune: %s\n", what);
+  return code;
+}
+
+/// Whatever the command is doing meanwhile.
+void end_interrupted() {
+  base::TemporaryDirectory::remove_all();
+  std::_Exit(complain("interrupted", kInterrupted));
+}
+
 int dispatch(std::vector<std::string> words) {
   if (words.empty()) throw base::UsageError("which command? See fusetune --help");
   std::string name = words.front();
@@ -58,13 +71,9 @@ int dispatch(std::vector<std::string> words) {
     return kDone;
   }
   const Command& command = find_command(name);
+  if (!command.hidden) end_at_interrupts(end_interrupted);  // unless the command catches them
   Options options(command, std::move(words));
   return command.run(options);
-}
-
-int complain(const char* what, int code) {
-  std::fprintf(stderr, "fusetune: %s\n", what);
-  return code;
 }
 
 int run(std::vector<std::string> words) {

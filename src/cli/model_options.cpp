@@ -1,12 +1,22 @@
 #include "cli/model_options.h"
 
+#include <fmt/core.h>
+
+#include <filesystem>
+
 #include "base/error.h"
 #include "base/number.h"
 
 namespace fusetune::cli {
 
 model::CostModel load_model(const std::string& file) {
-  return file == kShippedModel ? model::CostModel::shipped() : model::CostModel::load(file);
+  if (file == kShippedModel) return model::CostModel::shipped();
+  if (!std::filesystem::exists(file))
+    throw base::EnvironmentError(fmt::format(
+        "there is no cost model {}: fit one with `fusetune train`, name another with --cost-model, "
+        "or take the one inside the program with --cost-model shipped",
+        file));
+  return model::CostModel::load(file);
 }
 
 model::CostModel load_segment_model(const std::string& file) {

@@ -12,14 +12,11 @@
 namespace fusetune::cli {
 namespace {
 
-/// The problem that was asked for, else the only one the model was fitted to.
+/// The problem that was asked for, else the only one the model was fitted to, else that of the defaults.
 block::Problem problem_for(const model::ModelInfo& info, const ProblemOptions& problem) {
   if (problem.command_line().empty()) {
     if (info.groups.size() == 1) return block::Problem::parse(info.groups.front());
-    throw base::UsageError(
-        fmt::format("the model was fitted to {} problems: say which one to predict, for example --preset "
-                    "bert-base --seq 128",
-                    info.groups.size()));
+    base::note(fmt::format("note: no problem was given: this is {}", describe(problem.problem())));
   }
   block::Problem chosen = problem.problem();
   if (std::find(info.groups.begin(), info.groups.end(), chosen.key()) == info.groups.end())

@@ -47,8 +47,12 @@ report::Table rows(const Asked& asked, const std::vector<model::Prediction>& pre
   return table;
 }
 
+/// Three digits behind the point; of a time below one, which may be in seconds, three that are none of the
+/// zeros it begins with.
 std::string line_of(const model::Prediction& prediction) {
-  return fmt::format("{} {}\n", base::format_fixed(prediction.time, 3), prediction.high ? 1 : 0);
+  const std::string time =
+      prediction.time < 1 ? fmt::format("{:.3g}", prediction.time) : base::format_fixed(prediction.time, 3);
+  return fmt::format("{} {}\n", time, prediction.high ? 1 : 0);
 }
 
 std::string explain(plan::FusionMask mask, const model::Prediction& prediction,

@@ -82,7 +82,9 @@ std::vector<std::optional<std::int64_t>> segment_rows(const store::TuningStore& 
 }  // namespace
 
 RecordedBest find_recorded_best(const std::string& database, const measure::Session& session) {
-  if (!std::filesystem::exists(database)) fail(database, "there is nothing: no such file");
+  if (!std::filesystem::exists(database))
+    throw base::UsageError(fmt::format(
+        "export best: there is no database {}; run fusetune search first, or name a MASK", database));
   const store::TuningStore store(database, {.access = store::Access::look});
   const store::RunRecord run = newest_run(store, database, session);
   RecordedBest found{.schedules = ScheduleTable(session.problem(), session.target()),

@@ -10,6 +10,7 @@
 #include <ranges>
 #include <utility>
 
+#include "base/text.h"
 #include "cli/certificate_report.h"
 #include "cli/final_times.h"
 #include "cli/prior_report.h"
@@ -89,16 +90,25 @@ std::string reference_rows(const Searcher& searcher, const FinalResult& result) 
   return text;
 }
 
+/// Of plans of several kernels: one kernel is its own sum.
 std::string whole_over_sum_line(const FinalResult& result) {
+  int asked = 0, answered = 0;
+  for (const store::ComparisonRecord& finalist : result.finalists) {
+    if (!is_ok(finalist) || plan_of(finalist).kernel_count() == 1) continue;
+    ++asked;
+    answered += finalist.whole_over_sum.has_value();
+  }
+  if (asked == 0) return {};
+  const std::string of = asked == answered ? "" : fmt::format("{} of ", answered);
   const auto range = whole_over_sum(result);
-  const bool asked = std::any_of(result.finalists.begin(), result.finalists.end(), [](const auto& finalist) {
-    return is_ok(finalist) && plan_of(finalist).kernel_count() > 1;
-  });
-  if (!asked) return {};
-  return range ? fmt::format("whole plan over the sum of its segments, timed in turn: {:.3f} – {:.3f}\n",
-                             range->first, range->second)
-               : "whole plan over the sum of its segments: not measured, the machine was too busy or it was "
-                 "interrupted\n";
+  return range
+             ? fmt::format(
+                   "whole plan over the sum of its segments, timed in turn: {:.3f} – {:.3f} ({}{} plan{})\n",
+                   range->first, range->second, of, asked, asked == 1 ? "" : "s")
+             : fmt::format(
+                   "whole plan over the sum of its segments: not measured of {} plan{} of several "
+                   "kernels, the machine was too busy or it was interrupted\n",
+                   asked, asked == 1 ? "" : "s");
 }
 
 std::string ties(const FinalResult& result) {
@@ -115,18 +125,27 @@ std::string ties(const FinalResult& result) {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-std::string failure_lines(const SearchReport& report, const Searcher& searcher) {
-  const std::vector<FailedCandidate>& failures = searcher.counts().failures;
+/// The command checks a candidate; what other programs did to its times it cannot bring back.
+bool is_repeatable(const FailedCandidate& failed) { return failed.outcome != measure::Outcome::noisy; }
+
+std::string failure_lines(const SearchReport& report, const std::vector<FailedCandidate>& failures) {
   const std::size_t shown = report.verbose ? failures.size() : std::min(failures.size(), kFailuresShown);
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) {
     const FailedCandidate& failed = failures[i];
-    text += fmt::format("  {} {}: {}\n    repeat: {}\n", measure::name(failed.outcome), failed.name,
-                        first_line(failed.message), failed.repeat_command);
+    text +=
+        fmt::format("  {} {}: {}\n", measure::name(failed.outcome), failed.name, first_line(failed.message));
+    if (is_repeatable(failed)) text += fmt::format("    repeat: {}\n", failed.repeat_command);
   }
   if (shown < failures.size()) {
     text += fmt::format("  and {} more (--verbose shows all)\n", failures.size() - shown);
   }
+  if (!std::all_of(failures.begin(), failures.end(), is_repeatable))
+    text += fmt::format(
+        "  what is noisy has three attempts, those of later searches counted; for more of them, when the "
+        "machine "
+        "is quiet:\n    fusetune db prune --outcome noisy --db {}\n",
+        base::quote_for_shell(report.database));
   return text;
 }
 
@@ -264,16 +283,17 @@ nlohmann::json finalist_json(const FinalResult& result, const store::ComparisonR
   return json;
 }
 
-nlohmann::json counts_json(const Searcher& searcher) {
-  const SearchCounts& counts = searcher.counts();
+nlohmann::json counts_json(const SearchReport& report, const Searcher& searcher) {
+  const SearchCounts counts = all_counts(report, searcher);
   nlohmann::json outcomes = nlohmann::json::object(), failures = nlohmann::json::array();
   for (const auto& [outcome, count] : counts.outcomes) outcomes[std::string(measure::name(outcome))] = count;
   for (const FailedCandidate& failed : counts.failures) {
-    failures.push_back({{"candidate", failed.name},
-                        {"schedule", failed.schedule},
-                        {"outcome", std::string(measure::name(failed.outcome))},
-                        {"message", failed.message},
-                        {"repeat", failed.repeat_command}});
+    failures.push_back(
+        {{"candidate", failed.name},
+         {"schedule", failed.schedule},
+         {"outcome", std::string(measure::name(failed.outcome))},
+         {"message", failed.message},
+         {"repeat", is_repeatable(failed) ? nlohmann::json(failed.repeat_command) : nlohmann::json()}});
   }
   nlohmann::json plans;
   if (const auto whole = searcher.plan_counts())
@@ -329,15 +349,22 @@ nlohmann::json devices_json(const SearchReport& report) {
 
 }  // namespace
 
+SearchCounts all_counts(const SearchReport& report, const Searcher& searcher) {
+  SearchCounts counts = report.tuned;
+  counts.add(searcher.counts());
+  return counts;
+}
+
 std::string describe_trials(const SearchReport& report, const Searcher& searcher) {
-  const SearchCounts& counts = searcher.counts();
+  const SearchCounts counts = all_counts(report, searcher);
   std::string outcomes;
   for (const auto& [outcome, count] : counts.outcomes)
     outcomes += fmt::format(", {} {}", count, measure::name(outcome));
   std::string text = fmt::format("{}      {}\n", report.problem_line, report.environment_line);
-  text += fmt::format("{}, {} candidates, {} measurements made now, {} reused{}     {:.0f} s\n",
-                      searcher.summary(), counts.candidates(), counts.measured, counts.reused, outcomes,
-                      report.seconds);
+  const int tuned = report.tuned.candidates();
+  text += fmt::format("{}{}, {} candidates, {} measurements made now, {} reused{}     {:.0f} s\n",
+                      tuned > 0 ? fmt::format("tiles of {} kernels tuned, ", tuned) : "", searcher.summary(),
+                      counts.candidates(), counts.measured, counts.reused, outcomes, report.seconds);
   text += library_line(report);
   if (const auto& seconds = counts.compile_seconds; !seconds.empty()) {
     text += fmt::format("{} kernel{} compiled now, {:.0f} ms each in the median\n", seconds.size(),
@@ -354,7 +381,7 @@ std::string describe_trials(const SearchReport& report, const Searcher& searcher
   text += describe_pruning(report.threshold, searcher);
   if (!report.stopped.empty())
     text += fmt::format("stopped early, {}: run it again to continue\n", report.stopped);
-  return text + failure_lines(report, searcher);
+  return text + failure_lines(report, counts.failures);
 }
 
 std::string describe_result(const SearchReport& report, const Searcher& searcher, const FinalResult& result) {
@@ -405,7 +432,7 @@ std::string result_json(const SearchReport& report, const Searcher& searcher, co
                          {"database", report.database},
                          {"seconds", report.seconds},
                          {"stopped", report.stopped},
-                         {"search", counts_json(searcher)},
+                         {"search", counts_json(report, searcher)},
                          {"library", library_json(report)},
                          {"prior", priors_json(searcher.prior_tests())},
                          {"model", model_json(report)},

@@ -20,7 +20,7 @@ struct SearchReport {
   std::optional<lower::GpuLibrary> library = {};
   std::string problem_key, fingerprint;
   std::string options;         // command line of problem, device and database, with a leading space or empty
-  std::string search_options;  // that decide what the search does, the same ones among them, not how long
+  std::string search_options;  // that decide what the search does, the same ones among them
   std::optional<std::string> generate_options;  // those of them that `generate` takes, if it can
   std::string database;
   std::int64_t run = 0;
@@ -28,6 +28,8 @@ struct SearchReport {
   double seconds = 0;
   double epsilon = 0.02;  // a certificate of at most this gain is closed
   bool verbose = false;
+  SearchCounts tuned =
+      {};  // of kernels whose tiles the searcher's plans are made with, timed before it began
   /// How good the search's model of kernels or of plans (`model_of`) is; nullopt: it has none, or had too
   /// few of them to hold some out.
   std::optional<model::GroupScore> model = {};
@@ -38,6 +40,9 @@ struct SearchReport {
   SearchTime took = {};
   std::vector<measure::DeviceUse> devices = {};  // of the session
 };
+
+/// Of all stages together.
+SearchCounts all_counts(const SearchReport& report, const Searcher& searcher);
 
 /// The first lines: problem, device, what was tried.
 std::string describe_trials(const SearchReport& report, const Searcher& searcher);

@@ -162,7 +162,7 @@ class SearchRun {
   }
 
   void note_answered() {
-    const std::int64_t all = tuned_kernels_ + searcher_->counts().candidates();
+    const std::int64_t all = all_counts(report_, *searcher_).candidates();
     const std::optional<PlanCounts> counts = searcher_->plan_counts();
     const std::int64_t plans = counts ? counts->tried : 0;
     report_.predicted = answered_budget(all - plans, plans);
@@ -194,17 +194,17 @@ class SearchRun {
   void search_plans(const search::PlanStrategyInfo& strategy, SearchProgress& progress) {
     const search::Space space = search::segment_space(session_.problem(), session_.target());
     tuning_settings_ = settings_;
-    tuning_settings_.stop = {.trials = {}, .seconds = settings_.stop.seconds, .early_stop = {}};
+    tuning_settings_.stop.trials.reset();
+    tuning_settings_.stop.early_stop.reset();
     auto tuning = std::make_unique<SegmentSearch>(session_, store_, report_.run, tuning_settings_,
                                                   std::make_unique<search::TileTuning>(space, seed()));
     const SegmentSearch& tuned = *tuning;
     run(std::move(tuning), progress);
     if (!report_.stopped.empty()) return;
-    tuned_kernels_ = tuned.counts().candidates();
+    report_.tuned = tuned.counts();
     VariantSchedules schedules = choose_schedules(session_, store_, settings_, tuned.best());
     plans_ = runnable_plans(schedules);
-    if (settings_.stop.seconds)  // at least one plan
-      settings_.stop.seconds = std::max(1e-3, *settings_.stop.seconds - report_.seconds);
+    settings_.stop.spent_s = report_.seconds;
     const std::int64_t trials = settings_.stop.trials.value_or(0);
     const search::PlanSpace plan_space{plans_, trials > 0 ? trials + known_plans() : 0,
                                        strategy.needs_model ? &plan_model() : nullptr};
@@ -292,7 +292,6 @@ class SearchRun {
   AllFusedReference reference_;
   SearchReport report_;
   SearchSettings settings_, tuning_settings_;
-  std::int64_t tuned_kernels_ = 0;  // before whole plans
   std::vector<plan::FusionPlan> plans_;
   std::unique_ptr<search::FittedPlanModel> model_;
   std::unique_ptr<search::FittedSegmentModel> segment_model_;

@@ -99,6 +99,10 @@ measure::SessionOptions SessionArguments::session(const ProblemOptions& problem)
   session.cache = measure::parse_cache_mode(cache_);
   session.samples = samples_;
   session.min_sample_seconds = min_time_ms_ * 1e-3;
+  if (options_->given("--min-time") && session.min_sample_seconds * samples_ > run_timeout_)
+    throw base::UsageError(fmt::format(
+        "--min-time {}: {} samples would take more than the {} s that a candidate has (--run-timeout)",
+        base::format_shortest(min_time_ms_), samples_, base::format_shortest(run_timeout_)));
   session.jobs = jobs_;
   session.compile_timeout = compile_timeout_;
   session.run_timeout = run_timeout_;

@@ -160,8 +160,8 @@ void TrainingArguments::declare(Options& options) {
 TrainingSource TrainingArguments::read() const {
   if (data_.empty() == database_.empty())
     throw base::UsageError(
-        "what to learn from? Either --data FILE, lines of a mask and a value, or --db FILE, recorded "
-        "measurements");
+        "what recorded times? Either --data FILE, lines of a mask and a value, or --db FILE, measurements of "
+        "searches or what `db export` wrote of them");
   const std::string& recorded = data_.empty() ? database_ : data_;
   if (of_segments()) {
     if (!data_.empty() && !is_recorded_lines(data_))

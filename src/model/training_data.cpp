@@ -20,15 +20,6 @@ constexpr std::size_t kMaskDigits = 16;
 /// Bad lines that an error names one by one.
 constexpr std::size_t kNamedLines = 5;
 
-/// A word as it may stand in an error message: short, without control characters.
-std::string quoted(std::string_view word) {
-  constexpr std::size_t kLongest = 40;
-  std::string text(word.substr(0, kLongest));
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return "'" + text + (word.size() > kLongest ? "...'" : "'");
-}
-
 std::vector<std::string_view> words_of(std::string_view line) {
   constexpr std::string_view kBlank = " \t";
   std::vector<std::string_view> words;
@@ -49,12 +40,14 @@ struct Line {
 std::string read_line(std::span<const std::string_view> words, Line& line) {
   // No other spelling of masks: "1010" is a decimal elsewhere, and would be a cut-off mask here.
   if (words[0].size() != kMaskDigits || words[0].find_first_not_of("01") != std::string_view::npos)
-    return fmt::format("{} is no mask, expected sixteen binary digits", quoted(words[0]));
-  if (words.size() == 1) return fmt::format("{} has no value behind it", quoted(words[0]));
+    return fmt::format("{} is no mask, expected sixteen binary digits", base::quote_for_message(words[0]));
+  if (words.size() == 1) return fmt::format("{} has no value behind it", base::quote_for_message(words[0]));
   if (words.size() > 2)
-    return fmt::format("{} is one word too many, expected a mask and a value", quoted(words[2]));
+    return fmt::format("{} is one word too many, expected a mask and a value",
+                       base::quote_for_message(words[2]));
   const auto value = base::parse_double(words[1]);
-  if (!value) return fmt::format("{} is no number, expected one like 54.524", quoted(words[1]));
+  if (!value)
+    return fmt::format("{} is no number, expected one like 54.524", base::quote_for_message(words[1]));
   line = {plan::parse_mask(words[0]), *value};
   return {};
 }

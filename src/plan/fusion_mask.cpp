@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace fusetune::plan {
 namespace {
@@ -53,7 +54,8 @@ std::string FusionMask::to_binary() const {
 
 FusionMask parse_mask(std::string_view text) {
   if (const auto value = parse_value(text)) return FusionMask{*value};
-  throw base::UsageError(fmt::format("'{}' is not a fusion mask: {}", text, kExpected));
+  throw base::UsageError(
+      fmt::format("{} is not a fusion mask: {}", base::quote_for_message(text), kExpected));
 }
 
 }  // namespace fusetune::plan

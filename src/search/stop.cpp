@@ -42,7 +42,7 @@ std::string StopRule::reached(double elapsed_seconds) const {
   if (conditions_.trials && trials_ >= *conditions_.trials) {
     return "--trials " + std::to_string(*conditions_.trials) + " reached";
   }
-  if (conditions_.seconds && elapsed_seconds >= *conditions_.seconds) {
+  if (conditions_.seconds && conditions_.spent_s + elapsed_seconds >= *conditions_.seconds) {
     return "--time-limit " + base::format_shortest(*conditions_.seconds) + " s reached";
   }
   if (conditions_.early_stop && without_improvement_ >= *conditions_.early_stop) {
@@ -63,7 +63,7 @@ std::optional<std::int64_t> StopRule::trials_left() const {
 
 std::optional<double> StopRule::seconds_left(double elapsed_seconds) const {
   if (!conditions_.seconds) return std::nullopt;
-  return *conditions_.seconds - elapsed_seconds;
+  return *conditions_.seconds - conditions_.spent_s - elapsed_seconds;
 }
 
 }  // namespace fusetune::search

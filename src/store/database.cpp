@@ -52,8 +52,7 @@ std::string advice(int code, const std::filesystem::path& path) {
 [[noreturn]] void fail(std::string_view doing, const std::filesystem::path& path,
                        const SQLite::Exception& error) {
   const int code = error.getErrorCode();
-  const std::string what =
-      std::string(doing) + " in the tuning database " + path.string() + ": " + error.what();
+  const std::string what = std::string(doing) + " the tuning database " + path.string() + ": " + error.what();
   // A violated constraint means that fusetune tried to store what it must not: our bug, not the machine's.
   if ((code & 0xff) == SQLITE_CONSTRAINT || (code & 0xff) == SQLITE_MISUSE) throw base::InternalError(what);
   if ((code & 0xff) == SQLITE_CORRUPT) throw DamagedFile(what + "; " + advice(code, path));
@@ -268,7 +267,7 @@ void Connection::reading(std::string_view doing, const std::function<void(SQLite
   try {
     work(*database_);
   } catch (const SQLite::Exception& error) {
-    fail(doing, path_, error);
+    fail(std::string(doing) + " in", path_, error);
   }
 }
 

@@ -41,6 +41,15 @@ TEST(QuoteForShell, LeavesPlainWordsAndProtectsTheOthers) {
   EXPECT_EQ(quote_for_shell("a'b"), "'a'\\''b'");
 }
 
+TEST(QuoteForMessage, IsShortAndPrintable) {
+  EXPECT_EQ(quote_for_message("48996"), "'48996'");
+  EXPECT_EQ(quote_for_message("a\x1b[2Jb\n\x7f"),
+            "'a?[2Jb?"
+            "?'");
+  EXPECT_EQ(quote_for_message("\xc3\xbc"), "'\xc3\xbc'");
+  EXPECT_EQ(quote_for_message(std::string(41, 'x')), "'" + std::string(40, 'x') + "...'");
+}
+
 TEST(Nearest, FindsSlipsOfTheFingers) {
   constexpr std::array<std::string_view, 5> kCommands = {"search", "generate", "bench", "db", "translate"};
   EXPECT_EQ(nearest("serach", kCommands), "search");

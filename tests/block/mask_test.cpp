@@ -259,6 +259,8 @@ TEST(MaskSpecText, OneSpellingForOneMask) {
   EXPECT_TRUE(same("full:padding_avg=9", "padding:avg=9,seed=0"));
   EXPECT_TRUE(same("padding:lengths=5,causal=1", "causal:padding_lengths=5"));
   EXPECT_FALSE(same("sliding", "sliding:causal=1"));
+  EXPECT_TRUE(same("sliding:window=5,causal", "sliding:causal=1,window=5"));
+  EXPECT_THAT(parse_error("sliding:5"), HasSubstr("'5': expected parameter=value"));
 }
 
 TEST(MaskSpecText, EveryPatternRoundTrips) {
@@ -364,6 +366,8 @@ TEST_F(FileMask, ShapeMustBelongToTheProblem) {
 // What cannot be a mask is refused by its first bytes: without an end, or larger than any memory.
 TEST_F(FileMask, NothingElseIsReadToItsEnd) {
   EXPECT_THAT(parse_error("file:path=/dev/zero"), HasSubstr("a device or a pipe"));
+  EXPECT_THAT(parse_error("file:/dev/zero"), HasSubstr("a device or a pipe"));
+  EXPECT_THAT(parse_error("file:a.npy,b.npy"), HasSubstr("'b.npy': expected parameter=value"));
   EXPECT_THAT(parse_error("file:path=/"), HasSubstr("directory"));
   const auto refused = [&] {
     return usage_error([&] { (void)MaskSpec{"file", {{"path", path_.string()}}}.canonical(); });

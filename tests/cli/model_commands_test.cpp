@@ -1,4 +1,5 @@
 // train, predict and evaluate, as the research notes use them and with recorded measurements.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,6 +19,7 @@ namespace fusetune::cli_test {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::MatchesRegex;
@@ -63,6 +65,31 @@ TEST_F(ModelCommands, TheWorkflowOfTheResearchNotes) {
   EXPECT_THAT(predicted.out, MatchesRegex("[0-9]+\\.[0-9][0-9][0-9] [01]\n"));
   const double truth = 20 * model::shape_of(plan::FusionPlan::from_mask({0b0100010111011101}));
   EXPECT_NEAR(std::stod(predicted.out), truth, 0.2 * truth);
+}
+
+TEST_F(ModelCommands, TimesInSecondsHaveDigits) {
+  std::string lines;
+  for (const plan::FusionPlan& plan : model::some_plans(60))
+    lines += fmt::format("{} {:e}\n", plan.canonical_mask().to_binary(), 2e-5 * model::shape_of(plan));
+  write(kNotesFile, lines);
+  ASSERT_EQ(run({"train", "--data", kNotesFile}).exit_code, 0);
+  const Outcome predicted = run({"predict", "0100010111011101"});
+  const double truth = 2e-5 * model::shape_of(plan::FusionPlan::from_mask({0b0100010111011101}));
+  EXPECT_NEAR(std::stod(predicted.out) / truth, 1, 0.3) << predicted.out;
+}
+
+TEST_F(ModelCommands, WithoutAModelSaysHowToGetOne) {
+  const Outcome predicted = run({"predict", "0"});
+  EXPECT_EQ(predicted.exit_code, 3);
+  EXPECT_THAT(predicted.err, AllOf(HasSubstr("no cost model cost_model.json"), HasSubstr("fusetune train"),
+                                   HasSubstr("--cost-model shipped")));
+}
+
+TEST_F(ModelCommands, NothingToEvaluateIsABadAnswer) {
+  const std::string recorded = FUSETUNE_SOURCE_DIR "/data/recorded/small-1x64.jsonl.gz";
+  const Outcome evaluated = run({"evaluate", "--db", recorded, "--problem", "batch=7"});
+  EXPECT_EQ(evaluated.exit_code, 1);
+  EXPECT_THAT(evaluated.err, HasSubstr("no such plan"));
 }
 
 TEST_F(ModelCommands, OneLineAMaskInTheOrderGiven) {
@@ -289,7 +316,10 @@ TEST_F(ModelCommands, RecordedPlansOfAllProblems) {
     EXPECT_THAT(known.err, Not(HasSubstr("extrapolated")));
   }
   EXPECT_THAT(predict("32").err, HasSubstr("extrapolated"));
-  EXPECT_THAT(run({"predict", "0"}).err, HasSubstr("fitted to 2 problems: say which one"));
+  const Outcome of_defaults = run({"predict", "0"});
+  EXPECT_EQ(of_defaults.exit_code, 0);
+  EXPECT_THAT(of_defaults.err, HasSubstr("no problem was given: this is batch 1  seq 128  heads 12 x 64"));
+  EXPECT_THAT(of_defaults.err, HasSubstr("extrapolated"));
   const json scores = json::parse(run({"evaluate", "--db", "fusetune.db", "--json"}).out);
   EXPECT_EQ(scores.size(), 4u) << "two problems, by held-out plans and by held-out problems";
   EXPECT_EQ(scores[2]["held_out"], "problems");

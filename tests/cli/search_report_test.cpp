@@ -83,6 +83,49 @@ TEST(SearchReport, CountsWhatWasPrunedPredictedAndLeft) {
   EXPECT_TRUE(result_of({}, search, unfused_won())["search"]["plans"].is_null());
 }
 
+TEST(SearchReport, CountsTheKernelsThatPlansWereTunedWith) {
+  Finished search;
+  search.made.measured = 12;
+  search.made.outcomes[Outcome::ok] = 12;
+  SearchReport report;
+  report.tuned.measured = 44;
+  report.tuned.outcomes[Outcome::ok] = 44;
+  EXPECT_THAT(
+      describe_trials(report, search),
+      HasSubstr("tiles of 44 kernels tuned, 96 plans timed whole, 56 candidates, 56 measurements made"));
+  EXPECT_EQ(result_of(report, search, unfused_won())["search"]["measured"], 56);
+}
+
+TEST(SearchReport, WhatIsNoisyIsNotToBeRepeatedButPruned) {
+  Finished search;
+  search.made.failures = {{"[7]", "", "wrong by 3", "fusetune verify 7", Outcome::wrong_result}};
+  SearchReport report;
+  report.database = "a b.db";
+  EXPECT_THAT(describe_trials(report, search),
+              testing::AllOf(HasSubstr("repeat: fusetune verify 7"), Not(HasSubstr("prune"))));
+  search.made.failures.push_back({"[8]", "", "busy", "fusetune verify 8", Outcome::noisy});
+  EXPECT_THAT(describe_trials(report, search),
+              testing::AllOf(HasSubstr("noisy [8]: busy"), Not(HasSubstr("verify 8")),
+                             HasSubstr("fusetune db prune --outcome noisy --db 'a b.db'\n")));
+  const json failures = result_of(report, search, unfused_won())["search"]["failures"];
+  EXPECT_EQ(failures[0]["repeat"], "fusetune verify 7");
+  EXPECT_TRUE(failures[1]["repeat"].is_null());
+}
+
+TEST(SearchReport, SaysOfHowManyPlansWholeOverSumIsKnown) {
+  FinalResult result = unfused_won();
+  const auto expect_line = [&](const std::string& line) {
+    EXPECT_THAT(describe_result({}, Finished(), result), HasSubstr(line));
+  };
+  expect_line("not measured of 1 plan of several kernels");
+  result.finalists[1].whole_over_sum = {0.99, 0.98, 1.01};  // of one kernel
+  expect_line("not measured of 1 plan of several kernels");
+  result.finalists[0].whole_over_sum = {1.02, 1.01, 1.03};
+  expect_line("timed in turn: 1.020 – 1.020 (1 plan)\n");
+  result.finalists.push_back(finalist(plan::FusionPlan(1U << 9, false), 155, 155.0 / 153));
+  expect_line("timed in turn: 1.020 – 1.020 (1 of 2 plans)\n");
+}
+
 TEST(SearchReport, SaysWhatALibraryComputesOrWhyItDoesNot) {
   FinalResult result = unfused_won();
   result.finalists[0].plan.schedules.assign(15, lower::GpuSchedule{}.to_string());
@@ -135,6 +178,8 @@ TEST(SearchReport, SaysWhyThereIsNoCertificate) {
               testing::AllOf(HasSubstr("certificate: if every plan"), Not(HasSubstr("no certificate"))));
   const json found = result_of({}, search, result);
   EXPECT_NEAR(found["certificate"]["alpha"].get<double>(), 1.01, 1e-12);
+  EXPECT_EQ(found["certificate"]["alpha_plans"], 1);
+  EXPECT_THAT(describe_result({}, search, result), HasSubstr("(the least limit of 1 plan so timed)"));
   EXPECT_FALSE(found.contains("no_certificate"));
 }
 

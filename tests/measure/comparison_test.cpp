@@ -112,14 +112,14 @@ TEST(Comparison, NobodyIsDroppedWhereTheRatioCounts) {
   EXPECT_LE(at_the_end.high - at_the_end.low, early.high - early.low);
 }
 
-/// As of a plan beside its segments: two pairs of each of eight processes.
-TEST(Comparison, SixteenPairsHoldTheRatio) {
+/// As of a plan beside its segments: four pairs of each of eight processes.
+TEST(Comparison, ThirtyTwoPairsHoldTheRatio) {
   for (const double between_processes : {0.0, 0.01, 0.03}) {
     int missed = 0;
     for (unsigned run = 0; run < 400; ++run) {
       Machine machine{.seconds = {1, 1}, .between_processes = between_processes, .noise = 0.02};
       machine.random.seed(run);
-      const Interval interval = machine.compare(16, Looks::at_the_end).interval(1);
+      const Interval interval = machine.compare(32, Looks::at_the_end).interval(1);
       missed += interval.low > 1 || interval.high < 1;
     }
     EXPECT_LE(missed, 32) << between_processes;  // 5 % of 400; at most 29 but for one time in forty
