@@ -167,29 +167,33 @@ TemporaryDirectory::TemporaryDirectory() {
   const char* variable = std::getenv("TMPDIR");
   const fs::path parent = variable == nullptr || *variable == '\0' ? "/tmp" : variable;
   std::string name = (fs::absolute(parent) / "fusetune-XXXXXX").string();
+  TemporaryDirectories& all = temporary_directories();
+  const std::lock_guard lock(all.mutex);  // none is made that remove_all() does not know
   if (::mkdtemp(name.data()) == nullptr) fail("create a temporary directory in", parent, errno);
   path_ = name;
-  TemporaryDirectories& all = temporary_directories();
-  const std::lock_guard lock(all.mutex);
   all.paths.insert(path_);
 }
 
 TemporaryDirectory::~TemporaryDirectory() {
-  {
-    TemporaryDirectories& all = temporary_directories();
-    const std::lock_guard lock(all.mutex);
-    all.paths.erase(path_);
-  }
+  TemporaryDirectories& all = temporary_directories();
+  const std::lock_guard lock(all.mutex);
   std::error_code error;
   fs::remove_all(path_, error);
   if (error) note("note: cannot remove '" + path_.string() + "': " + error.message());
+  all.paths.erase(path_);
 }
 
 void TemporaryDirectory::remove_all() noexcept {
+  constexpr int kMostTries = 100;  // other threads may still write into them
   TemporaryDirectories& all = temporary_directories();
   const std::lock_guard lock(all.mutex);
-  std::error_code ignored;
-  for (const fs::path& path : all.paths) fs::remove_all(path, ignored);
+  for (const fs::path& path : all.paths) {
+    std::error_code error;
+    int tries = 0;
+    do {
+      fs::remove_all(path, error);
+    } while (error && ++tries < kMostTries);
+  }
 }
 
 }  // namespace fusetune::base

@@ -72,7 +72,12 @@ std::string quote_for_shell(std::string_view word) {
 
 std::string quote_for_message(std::string_view word) {
   constexpr std::size_t kLongest = 40;
-  std::string text(word.substr(0, kLongest));
+  std::size_t end = std::min(kLongest, word.size());
+  const auto inside = [&](std::size_t at) {  // a character of UTF-8
+    return at < word.size() && (static_cast<unsigned char>(word[at]) & 0xc0) == 0x80;
+  };
+  while (end > 0 && inside(end)) --end;
+  std::string text(word.substr(0, end));
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   return "'" + text + (word.size() > kLongest ? "...'" : "'");

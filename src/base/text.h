@@ -21,8 +21,8 @@ std::vector<std::string> split(std::string_view text, char separator);
 /// `word` as one word of a POSIX shell: itself where that is safe, else in single quotes.
 std::string quote_for_shell(std::string_view word);
 
-/// `word` as it may stand in a message, in single quotes: of a long one the first 40 characters, others than
-/// printable ones as '?'.
+/// `word` as it may stand in a message, in single quotes: of a long one its first 40 bytes, less a character
+/// cut by that; control characters as '?'.
 std::string quote_for_message(std::string_view word);
 
 /// The candidate that `word` most likely meant: fewest edits (insert, delete, replace, swap of neighbours),

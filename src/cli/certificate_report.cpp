@@ -167,7 +167,8 @@ std::string describe_certificate(const FinalResult& result, const Searcher& sear
   const search::Certificate& certificate = claim->certificate;
   const bool closed = certificate.closed(epsilon);
   std::string text = fmt::format(
-      "certificate: if every plan takes at least {:.3f} of the sum of its segments (the least limit of {} "
+      "certificate: if every plan takes at least {:.3f} of the sum of its segments (the least limit of all "
+      "{} "
       "plan{} "
       "so timed), no plan over the {} kernels timed is more than {:.1f} % faster than {:.1f} us, the best "
       "one's "

@@ -24,9 +24,9 @@ constexpr double kWithinReach = 1.03;
 /// Pairs that tell plans two percent apart, and pairs that screen. Between the two, as many as fit into
 /// SearchSettings::comparison_s.
 constexpr int kMostPairs = 160, kLeastPairs = 40;
-/// How often a finalist and its segments are timed in turn. With half as many one outlier or two were the
-/// lower limit of some finalist, and so the certificate's.
-constexpr int kRoundsWithParts = 4 * measure::kMostProcesses;
+/// How often a finalist and its segments are timed in turn, in each process. With two one outlier or two were
+/// the lower limit of some finalist, and so the certificate's.
+constexpr int kMostRounds = 4, kLeastRounds = 2;
 
 search::Contender contender_of(const store::ComparisonRecord& record) {
   const plan::FusionMask mask{record.plan.mask};
@@ -268,22 +268,31 @@ std::vector<FinalComparison::Entry> FinalComparison::compare(std::vector<Entry> 
   return entries;
 }
 
+/// In all processes: as many as fit into the comparison's time, roughly.
+int FinalComparison::rounds_with_parts(const std::vector<Entry>& entries) const {
+  double seconds = 0;  // of a round of all in each process
+  for (const Entry& entry : entries) seconds += 2 * measure::kMostProcesses * entry.expected_us * 1e-6;
+  const double fit = settings_.comparison_s / seconds - session_.untimed_passes();
+  return measure::kMostProcesses * static_cast<int>(std::clamp<double>(fit, kLeastRounds, kMostRounds));
+}
+
 /// Whole against the sum of its segments, beside each other: times taken minutes apart differ by more than
-/// what is asked here. The answer is complete without this, so that an interrupt only ends it.
+/// what is asked here. The answer is complete without this, so that an interrupt ends it and no more.
 void FinalComparison::compare_with_parts(std::vector<Entry>& entries) {
-  std::vector<Entry*> whole;
+  std::vector<Entry*> timed;
   std::vector<measure::PlanKernels> plans;
   for (Entry& entry : entries) {
     if (!is_ok(entry)) continue;
-    whole.push_back(&entry);
+    timed.push_back(&entry);
     plans.push_back(entry.job.kernels);
   }
+  if (plans.empty()) return;
   try {
-    const std::vector<measure::PairedComparison> parts =
-        session_.compare_with_parts(plans, kRoundsWithParts, shows("plans beside their segments", "rounds"));
+    const std::vector<measure::PairedComparison> parts = session_.compare_with_parts(
+        plans, rounds_with_parts(entries), shows("plans beside their segments", "rounds"));
     for (std::size_t i = 0; i < parts.size(); ++i)
       if (parts[i].outcome == Outcome::ok)
-        whole[i]->record.whole_over_sum = {parts[i].ratio, parts[i].low, parts[i].high};
+        timed[i]->record.whole_over_sum = {parts[i].ratio, parts[i].low, parts[i].high};
   } catch (const Interrupted&) {
     base::note("interrupted while plans were timed beside their segments: that is left out");
   }

@@ -49,6 +49,7 @@ class FinalComparison {
   std::vector<Entry> entries_of(const std::vector<search::Finalist>& finalists,
                                 const ScheduleOf& schedule_of) const;
   int pairs_for(const std::vector<Entry>& entries) const;
+  int rounds_with_parts(const std::vector<Entry>& entries) const;
   std::string hash_of(const std::vector<Entry>& entries, int pairs) const;
   void compile(std::vector<Entry>& entries);
   static bool leave_out_unavailable(std::vector<Entry>& entries);

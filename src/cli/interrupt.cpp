@@ -33,7 +33,8 @@ void remember(int signal) {
   std::raise(signal);  // delivered when this handler returns
 }
 
-/// A closed terminal counts; under nohup that is ignored and stays so.
+/// A closed terminal counts; under nohup that is ignored and stays so. SIGINT is not left ignored, as it is
+/// for what a script starts behind an `&`: who sends it there means it.
 void at_interrupts(void (*handler)(int)) {
   struct sigaction action = {};
   action.sa_handler = handler;
@@ -58,6 +59,7 @@ void end_at_interrupts(void (*end)()) {
     char byte = 0;
     while (::read(pipe_to_end[0], &byte, 1) != 1) {
     }
+    at_interrupts(SIG_DFL);  // should the end hang, another one ends it
     end();
   }).detach();
   at_interrupts([](int) { [[maybe_unused]] const auto written = ::write(pipe_to_end[1], "", 1); });

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/number.h"
@@ -11,7 +12,8 @@ namespace fusetune::cli {
 
 model::CostModel load_model(const std::string& file) {
   if (file == kShippedModel) return model::CostModel::shipped();
-  if (!std::filesystem::exists(file))
+  std::error_code unknown;  // what is wrong then, reading it says
+  if (!std::filesystem::exists(file, unknown) && !unknown)
     throw base::EnvironmentError(fmt::format(
         "there is no cost model {}: fit one with `fusetune train`, name another with --cost-model, "
         "or take the one inside the program with --cost-model shipped",

@@ -47,11 +47,10 @@ report::Table rows(const Asked& asked, const std::vector<model::Prediction>& pre
   return table;
 }
 
-/// Three digits behind the point; of a time below one, which may be in seconds, three that are none of the
-/// zeros it begins with.
+/// Three digits behind the point; of a time below one, which may be in seconds, three significant ones.
 std::string line_of(const model::Prediction& prediction) {
   const std::string time =
-      prediction.time < 1 ? fmt::format("{:.3g}", prediction.time) : base::format_fixed(prediction.time, 3);
+      prediction.time < 1 ? fmt::format("{:#.3g}", prediction.time) : base::format_fixed(prediction.time, 3);
   return fmt::format("{} {}\n", time, prediction.high ? 1 : 0);
 }
 
@@ -85,7 +84,8 @@ int run_predict(Options& options) {
   output.declare(options);
   problem.declare(options);
   options.footnote(
-      "A line is the time in the unit of the model's training data, and 1 (High Performance) or 0 (Low).");
+      "A line is the time in the unit of the model's training data (6.62e-05 where it is small), and 1 (High "
+      "Performance) or 0 (Low).");
   options.parse();
   output.check();
   if (explained && output.to_stdout())

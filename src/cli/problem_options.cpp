@@ -40,7 +40,10 @@ std::string pattern_table() {
     text += fmt::format("  {}{}{}\n      {}\n", pattern.name, pattern.parameters.empty() ? "" : ":",
                         pattern.parameters, pattern.visible_when);
   }
-  return text + "Any of them also takes causal, padding_avg=N, padding_lengths=a/b/..., seed=N.";
+  return text +
+         "Any of them also takes causal (or causal=1), padding_avg=N, padding_lengths=a/b/..., seed=N. Of a "
+         "file, "
+         "file:FILE.npy will do.";
 }
 
 }  // namespace

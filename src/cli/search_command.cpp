@@ -165,9 +165,9 @@ std::string strategy_within_budget(const SearchArguments& arguments, const Optio
 
 SearchRequest request_of(const SearchArguments& arguments, const Options& options) {
   static constexpr std::array<std::string_view, 1> kDatabase = {"--db"};
-  static constexpr std::array<std::string_view, 9> kSearch = {
-      "--strategy", "--trials",     "--time-limit", "--early-stop",       "--finalists",
-      "--pairs",    "--cost-model", "--prior-from", "--prior-environment"};
+  static constexpr std::array<std::string_view, 10> kSearch = {
+      "--strategy", "--trials",  "--time-limit", "--early-stop", "--finalists",
+      "--pairs",    "--epsilon", "--cost-model", "--prior-from", "--prior-environment"};
   static constexpr std::array<std::string_view, 5> kGenerate = {"--isa", "--threads", "--cxx", "--kernel-dir",
                                                                 "--db"};
   const std::string problem = arguments.problem.command_line();

@@ -144,8 +144,8 @@ std::string failure_lines(const SearchReport& report, const std::vector<FailedCa
     text += fmt::format(
         "  what is noisy has three attempts, those of later searches counted; for more of them, when the "
         "machine "
-        "is quiet:\n    fusetune db prune --outcome noisy --db {}\n",
-        base::quote_for_shell(report.database));
+        "is quiet:\n    fusetune db prune --outcome noisy --problem {} --db {}\n",
+        base::quote_for_shell(report.problem_key), base::quote_for_shell(report.database));
   return text;
 }
 
@@ -283,8 +283,8 @@ nlohmann::json finalist_json(const FinalResult& result, const store::ComparisonR
   return json;
 }
 
-nlohmann::json counts_json(const SearchReport& report, const Searcher& searcher) {
-  const SearchCounts counts = all_counts(report, searcher);
+/// Of one stage.
+nlohmann::json counts_json(const SearchCounts& counts) {
   nlohmann::json outcomes = nlohmann::json::object(), failures = nlohmann::json::array();
   for (const auto& [outcome, count] : counts.outcomes) outcomes[std::string(measure::name(outcome))] = count;
   for (const FailedCandidate& failed : counts.failures) {
@@ -295,16 +295,7 @@ nlohmann::json counts_json(const SearchReport& report, const Searcher& searcher)
          {"message", failed.message},
          {"repeat", is_repeatable(failed) ? nlohmann::json(failed.repeat_command) : nlohmann::json()}});
   }
-  nlohmann::json plans;
-  if (const auto whole = searcher.plan_counts())
-    plans = {{"timed", whole->timed}, {"predicted", whole->predicted}};
-  const auto [pruned, left, proved] = searcher.untimed();
-  return {{"timed", searcher.timed_count()},
-          {"pruned", pruned},
-          {"left", left},
-          {"proved", proved},
-          {"plans", plans},
-          {"reused", counts.reused},
+  return {{"reused", counts.reused},
           {"measured", counts.measured},
           {"compiled", counts.compile_seconds.size()},
           {"median_compile_seconds", counts.compile_seconds.empty()
@@ -312,6 +303,21 @@ nlohmann::json counts_json(const SearchReport& report, const Searcher& searcher)
                                          : nlohmann::json(measure::median(counts.compile_seconds))},
           {"outcomes", outcomes},
           {"failures", failures}};
+}
+
+nlohmann::json search_json(const SearchReport& report, const Searcher& searcher) {
+  nlohmann::json json = counts_json(searcher.counts());
+  nlohmann::json plans;
+  if (const auto whole = searcher.plan_counts())
+    plans = {{"timed", whole->timed}, {"predicted", whole->predicted}};
+  const auto [pruned, left, proved] = searcher.untimed();
+  json.update({{"timed", searcher.timed_count()},
+               {"pruned", pruned},
+               {"left", left},
+               {"proved", proved},
+               {"plans", plans},
+               {"tuned", report.tuned.candidates() > 0 ? counts_json(report.tuned) : nlohmann::json()}});
+  return json;
 }
 
 /// What each of several devices did; empty for one.
@@ -432,7 +438,7 @@ std::string result_json(const SearchReport& report, const Searcher& searcher, co
                          {"database", report.database},
                          {"seconds", report.seconds},
                          {"stopped", report.stopped},
-                         {"search", counts_json(report, searcher)},
+                         {"search", search_json(report, searcher)},
                          {"library", library_json(report)},
                          {"prior", priors_json(searcher.prior_tests())},
                          {"model", model_json(report)},

@@ -201,16 +201,16 @@ class SearchRun {
     const SegmentSearch& tuned = *tuning;
     run(std::move(tuning), progress);
     if (!report_.stopped.empty()) return;
-    report_.tuned = tuned.counts();
     VariantSchedules schedules = choose_schedules(session_, store_, settings_, tuned.best());
     plans_ = runnable_plans(schedules);
     settings_.stop.spent_s = report_.seconds;
     const std::int64_t trials = settings_.stop.trials.value_or(0);
     const search::PlanSpace plan_space{plans_, trials > 0 ? trials + known_plans() : 0,
                                        strategy.needs_model ? &plan_model() : nullptr};
-    run(std::make_unique<PlanSearch>(session_, store_, report_.run, settings_, std::move(schedules),
-                                     strategy.make(plan_space, seed())),
-        progress);
+    auto plans = std::make_unique<PlanSearch>(session_, store_, report_.run, settings_, std::move(schedules),
+                                              strategy.make(plan_space, seed()));
+    report_.tuned = tuned.counts();
+    run(std::move(plans), progress);
   }
 
   /// Plans that earlier searches timed under these settings: they will be asked for again, and cost no trial.
@@ -265,7 +265,7 @@ class SearchRun {
       store_.finish_run(report_.run, store::RunState::interrupted, "", "");
       return;
     }
-    if (report_.seconds == 0) report_.seconds = searcher_->seconds();
+    report_.seconds = settings_.stop.spent_s + searcher_->seconds();
     if (report_.took.total_s == 0) note_time();
     report_.devices = session_.devices();
     const std::string json = result_json(report_, *searcher_, nullptr, "interrupted");

@@ -101,8 +101,9 @@ measure::SessionOptions SessionArguments::session(const ProblemOptions& problem)
   session.min_sample_seconds = min_time_ms_ * 1e-3;
   if (options_->given("--min-time") && session.min_sample_seconds * samples_ > run_timeout_)
     throw base::UsageError(fmt::format(
-        "--min-time {}: {} samples would take more than the {} s that a candidate has (--run-timeout)",
-        base::format_shortest(min_time_ms_), samples_, base::format_shortest(run_timeout_)));
+        "{} samples of {} ms (--samples, --min-time) take longer than the {} s that a candidate has "
+        "(--run-timeout)",
+        samples_, base::format_shortest(min_time_ms_), base::format_shortest(run_timeout_)));
   session.jobs = jobs_;
   session.compile_timeout = compile_timeout_;
   session.run_timeout = run_timeout_;

@@ -65,7 +65,8 @@ class Comparison {
   /// How many pairs of each it takes: what is missing in equal shares, at most twice what that was at first.
   int next_pairs() const;
   int next_process() const { return process_; }
-  /// What time_pairs() gave for next_plans(). Plans that are clearly apart are not timed any longer.
+  /// What time_pairs() gave for next_plans(). Plans that are clearly apart are not timed any longer, unless
+  /// looks are at the end.
   void add(const std::vector<PairSeries>& taken);
   /// Plan `plan` failed: it is not timed any longer.
   void take_out(int plan);

@@ -395,7 +395,12 @@ std::vector<PairedComparison> Session::Impl::compare_parts(MeasuringUnit& unit,
   std::vector<Comparison> comparisons(plans.size(), Comparison(2, rounds, Looks::at_the_end));
   const auto is_open = [](const Comparison& comparison) { return !comparison.next_plans().empty(); };
   const int all = static_cast<int>(plans.size()) * rounds;
-  int done = 0;
+  const auto done = [&] {
+    int taken = 0;
+    for (std::size_t i = 0; i < plans.size(); ++i)
+      taken += is_open(comparisons[i]) ? static_cast<int>(comparisons[i].series(1).plan_us.size()) : rounds;
+    return taken;
+  };
   const DeviceLock::Hold hold = unit.lock.for_timing();
   for (int process = 0; std::any_of(comparisons.begin(), comparisons.end(), is_open); ++process) {
     if (process > 0) unit.host.retire();
@@ -403,7 +408,6 @@ std::vector<PairedComparison> Session::Impl::compare_parts(MeasuringUnit& unit,
       if (!is_open(comparisons[i])) continue;
       Request request = next_share(Task::parts, comparisons[i]);
       request.plans = {plans[i]};
-      done = std::min(done + request.pairs, all);
       const Exchange exchange = units.ask(unit, std::move(request), {options.run_timeout, true});
       results[i].outcome = exchange.outcome;
       results[i].message = exchange.message;
@@ -412,7 +416,7 @@ std::vector<PairedComparison> Session::Impl::compare_parts(MeasuringUnit& unit,
       } else {
         comparisons[i].take_out(0);
       }
-      if (progress) progress(done, all);
+      if (progress) progress(done(), all);
     }
   }
   for (std::size_t i = 0; i < plans.size(); ++i)

@@ -49,7 +49,7 @@ std::vector<double> PlanSurrogate::covariances(const Traits& plan, const Prior& 
     values[i] = prior.level + count * static_cast<double>(traits_[i].borders);
   for (std::size_t i = 0; i < plan.places.size(); ++i) {
     const double weight = i < plan.borders ? prior.border : prior.kernel;
-    const double* const have = &have_[static_cast<std::size_t>(plan.places[i]) * n];
+    const double* const have = have_.data() + static_cast<std::size_t>(plan.places[i]) * n;
     for (std::size_t j = 0; j < n; ++j) values[j] += weight * have[j];
   }
   return values;

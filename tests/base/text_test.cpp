@@ -47,6 +47,7 @@ TEST(QuoteForMessage, IsShortAndPrintable) {
             "'a?[2Jb?"
             "?'");
   EXPECT_EQ(quote_for_message("\xc3\xbc"), "'\xc3\xbc'");
+  EXPECT_EQ(quote_for_message(std::string(39, 'x') + "\xc3\xbc"), "'" + std::string(39, 'x') + "...'");
   EXPECT_EQ(quote_for_message(std::string(41, 'x')), "'" + std::string(40, 'x') + "...'");
 }
 

@@ -74,6 +74,7 @@ TEST_F(ModelCommands, TimesInSecondsHaveDigits) {
   write(kNotesFile, lines);
   ASSERT_EQ(run({"train", "--data", kNotesFile}).exit_code, 0);
   const Outcome predicted = run({"predict", "0100010111011101"});
+  EXPECT_THAT(predicted.out, MatchesRegex("[0-9]\\.[0-9][0-9]e-0[0-9] [01]\n"));
   const double truth = 2e-5 * model::shape_of(plan::FusionPlan::from_mask({0b0100010111011101}));
   EXPECT_NEAR(std::stod(predicted.out) / truth, 1, 0.3) << predicted.out;
 }

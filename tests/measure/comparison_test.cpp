@@ -109,7 +109,7 @@ TEST(Comparison, NobodyIsDroppedWhereTheRatioCounts) {
   Machine again = same;
   const Interval at_the_end = same.compare(160, Looks::at_the_end).interval(1);
   const Interval early = again.compare(160).interval(1);
-  EXPECT_LE(at_the_end.high - at_the_end.low, early.high - early.low);
+  EXPECT_LT(at_the_end.high - at_the_end.low, early.high - early.low);
 }
 
 /// As of a plan beside its segments: four pairs of each of eight processes.
@@ -122,7 +122,7 @@ TEST(Comparison, ThirtyTwoPairsHoldTheRatio) {
       const Interval interval = machine.compare(32, Looks::at_the_end).interval(1);
       missed += interval.low > 1 || interval.high < 1;
     }
-    EXPECT_LE(missed, 32) << between_processes;  // 5 % of 400; at most 29 but for one time in forty
+    EXPECT_LE(missed, 29) << between_processes;  // 5 % of 400; more but for one time in forty
   }
 }
 

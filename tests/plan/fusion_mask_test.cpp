@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace fusetune::plan {
 namespace {
@@ -82,7 +83,7 @@ TEST(FusionMask, AnythingElseIsAUsageErrorThatSaysWhatWasExpected) {
       ADD_FAILURE() << "'" << text << "' was accepted";
     } catch (const base::UsageError& error) {
       EXPECT_THAT(error.what(), testing::HasSubstr("expected a decimal"));
-      EXPECT_THAT(error.what(), testing::HasSubstr("'" + std::string(text) + "'"));
+      EXPECT_THAT(error.what(), testing::HasSubstr(base::quote_for_message(text)));
     }
   }
 }

@@ -348,7 +348,9 @@ TEST_F(SearchProgram, FaultyCandidatesCostThemselvesOnly) {
   EXPECT_GE(outcomes(result, "ok"), 15);
   EXPECT_EQ(result["best"]["outcome"], "ok");
   for (const nlohmann::json& failure : result["search"]["failures"]) {
-    EXPECT_THAT(failure["repeat"].get<std::string>(), HasSubstr("fusetune verify --variant"));
+    if (failure["outcome"] != "noisy") {
+      EXPECT_THAT(failure["repeat"].get<std::string>(), HasSubstr("fusetune verify --variant"));
+    }
     EXPECT_FALSE(failure["message"].get<std::string>().empty());
   }
   // They are known now: not run again.
@@ -405,6 +407,7 @@ TEST_F(SearchProgram, AFailedPlansCommandRepeatsIt) {
   int repeated = 0;
   const nlohmann::json result = json(run);
   for (const nlohmann::json& failure : result["search"]["failures"]) {
+    if (failure["repeat"].is_null()) continue;  // noisy
     std::string repeat = failure["repeat"];
     if (!repeat.starts_with("fusetune bench")) continue;
     ++repeated;
