@@ -99,10 +99,11 @@ measure::SessionOptions SessionArguments::session(const ProblemOptions& problem)
   session.cache = measure::parse_cache_mode(cache_);
   session.samples = samples_;
   session.min_sample_seconds = min_time_ms_ * 1e-3;
-  if (options_->given("--min-time") && session.min_sample_seconds * samples_ > run_timeout_)
+  // Who gives a limit of his own may want it to be met.
+  if (!options_->given("--run-timeout") && session.min_sample_seconds * samples_ > run_timeout_)
     throw base::UsageError(fmt::format(
-        "{} samples of {} ms (--samples, --min-time) take longer than the {} s that a candidate has "
-        "(--run-timeout)",
+        "{} samples of {} ms (--samples, --min-time) take longer than the {} s that a candidate has; give it "
+        "more with --run-timeout",
         samples_, base::format_shortest(min_time_ms_), base::format_shortest(run_timeout_)));
   session.jobs = jobs_;
   session.compile_timeout = compile_timeout_;

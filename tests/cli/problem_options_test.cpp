@@ -65,6 +65,8 @@ TEST(ProblemOptions, NumbersThatAreNone) {
   for (const char* timeout : {"0", "-1", "nan"})
     EXPECT_EQ(verify({"--run-timeout", timeout}).exit_code, 2) << timeout;
   EXPECT_THAT(verify({"--run-timeout", "5 parsecs"}).err, HasSubstr("such as 20, 20s"));
+  EXPECT_THAT(fusetune({"bench", "0", "--min-time", "1e9"}).err,
+              HasSubstr("give it more with --run-timeout"));
   EXPECT_EQ(verify({"--samples", "0"}).exit_code, 2);
   for (const char* pairs : {"0", "19"})  // too few for any interval
     EXPECT_EQ(fusetune({"bench", "0", "--pairs", pairs}).exit_code, 2);
