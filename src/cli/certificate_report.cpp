@@ -168,11 +168,8 @@ std::string describe_certificate(const FinalResult& result, const Searcher& sear
   const bool closed = certificate.closed(epsilon);
   std::string text = fmt::format(
       "certificate: if every plan takes at least {:.3f} of the sum of its segments (the least limit of all "
-      "{} "
-      "plan{} "
-      "so timed), no plan over the {} kernels timed is more than {:.1f} % faster than {:.1f} us, the best "
-      "one's "
-      "upper limit. {} (limit {:.1f} %)\n",
+      "{} plan{} so timed), no plan over the {} kernels timed is more than {:.1f} % faster than {:.1f} us, "
+      "the best one's upper limit. {} (limit {:.1f} %)\n",
       certificate.alpha, claim->alpha_plans, claim->alpha_plans == 1 ? "" : "s", claim->timed,
       100 * certificate.gain, claim->incumbent_high_us, closed ? "Closed" : "Open", 100 * epsilon);
   text += counts_line(*claim, searcher) + runner_up_line(result);

@@ -41,9 +41,8 @@ std::string pattern_table() {
                         pattern.parameters, pattern.visible_when);
   }
   return text +
-         "Any of them also takes causal (or causal=1), padding_avg=N, padding_lengths=a/b/..., seed=N. Of a "
-         "file, "
-         "file:FILE.npy will do.";
+         "Any of them also takes causal (or causal=1), padding_avg=N, padding_lengths=a/b/..., seed=N. "
+         "Of a file, file:FILE.npy will do.";
 }
 
 }  // namespace

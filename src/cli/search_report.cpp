@@ -142,9 +142,8 @@ std::string failure_lines(const SearchReport& report, const std::vector<FailedCa
   }
   if (!std::all_of(failures.begin(), failures.end(), is_repeatable))
     text += fmt::format(
-        "  what is noisy has three attempts, those of later searches counted; for more of them, when the "
-        "machine "
-        "is quiet:\n    fusetune db prune --outcome noisy --problem {} --db {}\n",
+        "  what is noisy has three attempts, those of later searches counted; for more of them, on a quiet "
+        "machine:\n    fusetune db prune --outcome noisy --problem {} --db {}\n",
         base::quote_for_shell(report.problem_key), base::quote_for_shell(report.database));
   return text;
 }
