@@ -84,8 +84,10 @@ std::vector<std::optional<std::int64_t>> segment_rows(const store::TuningStore& 
 RecordedBest find_recorded_best(const std::string& database, const measure::Session& session) {
   std::error_code unknown;  // what is wrong then, opening it says
   if (!std::filesystem::exists(database, unknown) && !unknown)
-    throw base::UsageError(fmt::format(
-        "export best: there is no database {}; run fusetune search first, or name a MASK", database));
+    throw base::UsageError(
+        fmt::format("export best: there is no database {}; run fusetune search with the same options first, "
+                    "or name a MASK",
+                    database));
   const store::TuningStore store(database, {.access = store::Access::look});
   const store::RunRecord run = newest_run(store, database, session);
   RecordedBest found{.schedules = ScheduleTable(session.problem(), session.target()),
