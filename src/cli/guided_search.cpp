@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/number.h"
-
 namespace fusetune::cli {
 
 GuidedSearch::GuidedSearch(measure::Session& session, store::TuningStore& store, std::int64_t run,
@@ -18,10 +16,11 @@ GuidedSearch::GuidedSearch(measure::Session& session, store::TuningStore& store,
       segments_(session, store, run, settings_, std::move(segments)) {}
 
 search::StopConditions GuidedSearch::stop_of_plans() const {
-  search::StopConditions stop;  // its rounds are few: --early-stop is for the segments
-  if (settings_.stop.trials) stop.trials = *settings_.stop.trials - segments_.counts().measured;
-  if (const auto limit = settings_.stop.seconds)
-    stop.seconds = std::max(search::kPlanShare * *limit, *limit - segment_seconds_);
+  search::StopConditions stop = settings_.stop;
+  stop.early_stop.reset();  // its rounds are few: that is for the segments
+  stop.spent_trials = segments_.counts().measured;
+  stop.spent_s = segment_seconds_;
+  if (stop.seconds) stop.spent_s = std::min(stop.spent_s, (1 - search::kPlanShare) * *stop.seconds);
   return stop;
 }
 
@@ -30,13 +29,9 @@ std::string GuidedSearch::run(SearchProgress& progress) {
   segment_seconds_ = segments_.seconds();
   plan_settings_ = settings_;
   plan_settings_.stop = stop_of_plans();
-  if (plan_settings_.stop.trials.value_or(1) <= 0) return stopped;
-  if (run_plans(progress).empty() || !stopped.empty()) return stopped;
-  // The limits of the second stage are what the first left of them: the user knows only his own.
-  const auto& left = plan_settings_.stop.trials;
-  if (left && plans_->counts().measured >= *left)
-    return fmt::format("--trials {} reached", *settings_.stop.trials);
-  return fmt::format("--time-limit {} s reached", base::format_shortest(settings_.stop.seconds.value_or(0)));
+  if (search::StopRule(plan_settings_.stop).trials_left() == 0) return stopped;
+  const std::string stopped_plans = run_plans(progress);
+  return stopped.empty() ? stopped_plans : stopped;
 }
 
 std::string GuidedSearch::run_plans(SearchProgress& progress) {

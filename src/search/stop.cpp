@@ -39,7 +39,7 @@ void StopRule::measured(double best_sum_us) {
 }
 
 std::string StopRule::reached(double elapsed_seconds) const {
-  if (conditions_.trials && trials_ >= *conditions_.trials) {
+  if (trials_left() == 0) {
     return "--trials " + std::to_string(*conditions_.trials) + " reached";
   }
   if (conditions_.seconds && conditions_.spent_s + elapsed_seconds >= *conditions_.seconds) {
@@ -58,7 +58,7 @@ bool StopRule::may_begin(double elapsed_seconds, std::size_t measuring) const {
 
 std::optional<std::int64_t> StopRule::trials_left() const {
   if (!conditions_.trials) return std::nullopt;
-  return std::max<std::int64_t>(0, *conditions_.trials - trials_);
+  return std::max<std::int64_t>(0, *conditions_.trials - conditions_.spent_trials - trials_);
 }
 
 std::optional<double> StopRule::seconds_left(double elapsed_seconds) const {

@@ -11,8 +11,10 @@ namespace fusetune::search {
 struct StopConditions {
   std::optional<std::int64_t> trials;      // candidates measured (those known from the store do not count)
   std::optional<double> seconds;           // of searching
-  double spent_s = 0;                      // of these, what earlier stages of the same search took
   std::optional<std::int64_t> early_stop;  // candidates in a row that did not improve the best plan's sum
+  /// What earlier stages of the same search had of the first two.
+  std::int64_t spent_trials = 0;
+  double spent_s = 0;
 
   /// Throws base::UsageError for zero, negative or non-finite limits: a search that may do nothing is a
   /// mistake.

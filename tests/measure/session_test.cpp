@@ -49,6 +49,12 @@ SessionOptions quick_options() {
   return options;
 }
 
+SessionOptions on_one_thread() {
+  SessionOptions options = quick_options();
+  options.threads = 1;
+  return options;
+}
+
 /// One compiler cache for all tests of this program, away from the user's.
 class SessionTest : public ::testing::Test {
  protected:
@@ -197,9 +203,7 @@ TEST_F(SessionTest, KilledFromOutsideTheCandidateIsTheOnlyLoss) {
 
 TEST_F(SessionTest, WholePlans) {
   const block::Problem problem = small_problem();
-  SessionOptions options = quick_options();
-  options.threads = 1;
-  Session session(problem, options);
+  Session session(problem, on_one_thread());
   const auto kernels = compile(session, {block_kernel(problem, "whole"), block_kernel(problem, "slow", 3),
                                          block_kernel(problem, "wrong", 1, "output[3] = 0;"),
                                          block_kernel(problem, "crashing", 1, "__builtin_trap();")});
@@ -253,9 +257,7 @@ TEST_F(SessionTest, WholePlans) {
 
 TEST_F(SessionTest, ProfilesSayWhenEachKernelRan) {
   const block::Problem problem = small_problem();
-  SessionOptions options = quick_options();
-  options.threads = 1;
-  Session session(problem, options);
+  Session session(problem, on_one_thread());
   const auto kernels =
       compile(session, {block_kernel(problem, "whole"), block_kernel(problem, "wrong", 1, "output[3] = 0;")});
   const PlanProfile profile = session.profile_plan({kernels[0]}, 7);
@@ -279,8 +281,7 @@ TEST_F(SessionTest, ProfilesSayWhenEachKernelRan) {
 
 TEST_F(SessionTest, CandidatesAreTimedBesideTheReferenceWhichIsAskedForOnce) {
   const block::Problem problem = small_problem();
-  SessionOptions options = quick_options();
-  options.threads = 1;
+  const SessionOptions options = on_one_thread();
   Session session(problem, options);
   const auto kernels =
       compile(session, {block_kernel(problem, "the_reference"), block_kernel(problem, "thrice", 3),
@@ -310,8 +311,7 @@ TEST_F(SessionTest, CandidatesAreTimedBesideTheReferenceWhichIsAskedForOnce) {
 
 TEST_F(SessionTest, ABatchIsMeasuredInOrderBesideAReferenceThatIsAskedForOnlyThen) {
   const block::Problem problem = small_problem();
-  SessionOptions options = quick_options();
-  options.threads = 1;
+  const SessionOptions options = on_one_thread();
   Session session(problem, options);
   const auto kernels =
       compile(session, {block_kernel(problem, "beside"), merge_heads_kernel(problem, "right"),
@@ -355,8 +355,7 @@ TEST_F(SessionTest, ABatchIsMeasuredInOrderBesideAReferenceThatIsAskedForOnlyThe
 // time, which is taken beside a reference as in a search, so that the machine's speed is not in it either.
 TEST_F(SessionTest, TheFirstCandidateIsNotSlowerForBeingTheFirst) {
   const block::Problem problem = small_problem();
-  SessionOptions options = quick_options();
-  options.threads = 1;
+  SessionOptions options = on_one_thread();
   options.samples = 9;
   std::vector<double> ratios;
   for (int attempt = 0; attempt < 4; ++attempt) {  // noise may make it look slower, but not every time
@@ -417,9 +416,7 @@ TEST_F(SessionTest, PollEndsTheWaitAndTheSessionGoesOn) {
 
 TEST_F(SessionTest, APlanIsTiedWithItself) {
   const block::Problem problem = small_problem();
-  SessionOptions options = quick_options();
-  options.threads = 1;  // finds a quiet moment on a busy machine
-  Session session(problem, options);
+  Session session(problem, on_one_thread());  // finds a quiet moment on a busy machine
   const auto kernels = compile(session, {block_kernel(problem, "itself")});
   const PlanKernels plan{kernels[0]};
   // A claim of 95 % may be wrong one time in twenty, but not three times in a row.
@@ -477,9 +474,7 @@ bool ran(const PairedComparison& result) {
 
 TEST_F(SessionTest, EachShareOfAComparisonHasAProcessOfItsOwn) {
   const block::Problem problem = small_problem();
-  SessionOptions options = quick_options();
-  options.threads = 1;
-  Session session(problem, options);
+  Session session(problem, on_one_thread());
   const auto kernels = compile(
       session, {block_kernel(problem, "lasting"), block_kernel(problem, "counting", 1, counts_its_loads())});
   // The first process loads it twice, to check and to time it, the others once.
@@ -490,9 +485,7 @@ TEST_F(SessionTest, EachShareOfAComparisonHasAProcessOfItsOwn) {
 
 TEST_F(SessionTest, EachShareOfAPlanBesideItsPartsHasAProcessOfItsOwn) {
   const block::Problem problem = small_problem();
-  SessionOptions options = quick_options();
-  options.threads = 1;
-  Session session(problem, options);
+  Session session(problem, on_one_thread());
   // Each process loads it twice: as a plan, and as that plan's only segment.
   const auto kernels = compile(session, {block_kernel(problem, "counting", 1, counts_its_loads())});
   const PlanKernels plan[] = {{kernels[0]}};
@@ -508,9 +501,7 @@ TEST_F(SessionTest, EachShareOfAPlanBesideItsPartsHasAProcessOfItsOwn) {
 
 TEST_F(SessionTest, AFailedPlanLeavesTheBaselineItsTime) {
   const block::Problem problem = small_problem();
-  SessionOptions options = quick_options();
-  options.threads = 1;
-  Session session(problem, options);
+  Session session(problem, on_one_thread());
   const std::string later = "static int runs = 0; if (++runs > 4) __builtin_trap();";
   const auto kernels =
       compile(session, {block_kernel(problem, "alone"), block_kernel(problem, "later_alone", 1, later)});

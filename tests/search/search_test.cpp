@@ -478,11 +478,16 @@ TEST(StopRule, StopsByEachCondition) {
   EXPECT_FALSE(trials.seconds_left(1));
   EXPECT_THAT(time.reached(10), testing::HasSubstr("--time-limit"));
 
-  StopRule later({.trials = {}, .seconds = 10, .spent_s = 8, .early_stop = {}});
+  StopRule later({.trials = {}, .seconds = 10, .early_stop = {}, .spent_s = 8});
   EXPECT_EQ(later.reached(1.9), "");
   EXPECT_NEAR(later.seconds_left(1.5).value(), 0.5, 1e-12);
   EXPECT_EQ(later.reached(2), "--time-limit 10 s reached")
       << "the limit that was given, not what is left of it";
+  StopRule last({.trials = 5, .seconds = {}, .early_stop = {}, .spent_trials = 4});
+  EXPECT_EQ(last.trials_left(), 1);
+  EXPECT_FALSE(last.may_begin(0, 1));
+  last.measured(kInfinity);
+  EXPECT_EQ(last.reached(0), "--trials 5 reached");
 
   StopRule early({.trials = {}, .seconds = {}, .early_stop = 3});
   for (int i = 0; i < 20; ++i) early.measured(kInfinity);  // no complete plan yet: nothing can improve
